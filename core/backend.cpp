@@ -1,0 +1,92 @@
+// The backends' slots, this thread's decorators and names, and the way of a kernel call.
+#include <adret/core/backend.h>
+#include <adret/core/cpu/backend.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+namespace adret {
+namespace {
+
+struct Slots {
+  std::array<std::unique_ptr<Backend>, 2> backend;
+  Slots() { backend[size_t(DeviceType::cpu)] = make_cpu_backend(); }
+};
+
+// Never destroyed: tensors in static storage may outlive main.
+Slots& slots() {
+  static Slots* instance = new Slots;
+  return *instance;
+}
+
+thread_local Decorator* innermost = nullptr;
+thread_local std::vector<const char*> names;
+
+}  // namespace
+
+Backend& backend_for(Device device) {
+  Backend* backend = slots().backend[size_t(device.type)].get();
+  if (!backend) {
+    throw DeviceError("[device] " + to_string(device) +
+                      " has no backend: this build runs on the CPU only; use Device::cpu()");
+  }
+  return *backend;
+}
+
+std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> backend) {
+  return std::exchange(slots().backend[size_t(type)], std::move(backend));
+}
+
+Decorator::Decorator() : next_(innermost) { innermost = this; }
+Decorator::~Decorator() { innermost = next_; }
+
+void Decorator::forward(const Kernel& call) {
+  if (next_) {
+    next_->run(call);
+  } else {
+    backend_for(device_of(call)).run(call);
+  }
+}
+
+void dispatch(const Kernel& call) {
+  if (innermost) {
+    innermost->run(call);
+  } else {
+    backend_for(device_of(call)).run(call);
+  }
+}
+
+Device device_of(const Kernel& kernel) {
+  return std::visit(
+      [](const auto& call) -> Device {
+        if constexpr (requires { call.kernel; }) {
+          if (!call.out.empty()) return call.out.front().device;
+          return call.in.empty() ? Device::cpu() : call.in.front().device;
+        } else if constexpr (requires { call.dweight; }) {
+          return call.dy.device;
+        } else if constexpr (requires { call.y; }) {
+          return call.y.device;
+        } else if constexpr (requires { call.dx; }) {
+          return call.dx.device;
+        } else if constexpr (requires { call.logits; }) {
+          return call.logits.device;
+        } else {
+          return call.grads.device;
+        }
+      },
+      kernel.any());
+}
+
+NameScope::NameScope(const char* name) { names.push_back(name); }
+NameScope::~NameScope() { names.pop_back(); }
+
+std::string NameScope::path() {
+  std::string path;
+  for (const char* name : names) path += (path.empty() ? "" : "/") + std::string(name);
+  return path;
+}
+
+}  // namespace adret

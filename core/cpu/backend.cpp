@@ -1,0 +1,43 @@
+// Routes each kernel to its implementation; aligned host memory behind a pool.
+#include <adret/core/cpu/backend.h>
+#include <adret/core/cpu/kernels.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace adret {
+namespace {
+
+class HostAllocator final : public RawAllocator {
+ public:
+  void* allocate(size_t bytes) noexcept override { return std::aligned_alloc(64, (bytes + 63) / 64 * 64); }
+  void deallocate(void* data, size_t) noexcept override { std::free(data); }
+};
+
+class CpuBackend final : public Backend, DeviceServices {
+ public:
+  void run(const Kernel& kernel) override {
+    std::visit([](const auto& call) { cpu::run(call); }, kernel.any());
+  }
+  DeviceServices& services() override { return *this; }
+
+  MemoryPool& pool() override { return pool_; }
+  void copy(void* to, const void* from, size_t bytes, CopyKind) override {
+    if (bytes) std::memcpy(to, from, bytes);
+  }
+  void synchronize() override {}
+
+ private:
+  HostAllocator allocator_;
+  MemoryPool pool_{"cpu", allocator_};
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+namespace cpu {
+void run(const kernels::Custom& call) { call.kernel->run_cpu(call.in, call.out); }
+}  // namespace cpu
+
+}  // namespace adret

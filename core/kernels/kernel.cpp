@@ -1,0 +1,206 @@
+// Questions answered for any kernel by visiting its fields, and the printing of parameters.
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/error.h>
+#include <fmt/core.h>
+
+namespace adret {
+
+using kernels::Operand;
+
+namespace {
+
+std::vector<Operand> custom_operands(std::span<const TensorView> views, const char* role) {
+  std::vector<Operand> list;
+  for (const TensorView& view : views) list.push_back({role, view});
+  return list;
+}
+
+}  // namespace
+
+const char* kernel_name(const Kernel& kernel) {
+  return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; }, kernel.any());
+}
+
+std::vector<Operand> inputs(const Kernel& kernel) {
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel)) return custom_operands(custom->in, "in");
+  return std::visit(
+      [](const auto& call) -> std::vector<Operand> {
+        if constexpr (requires { call.inputs(); }) {
+          const auto list = call.inputs();
+          return {list.begin(), list.end()};
+        }
+        return {};
+      },
+      kernel.any());
+}
+
+std::vector<Operand> outputs(const Kernel& kernel) {
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel)) return custom_operands(custom->out, "out");
+  return std::visit(
+      [](const auto& call) -> std::vector<Operand> {
+        if constexpr (requires { call.outputs(); }) {
+          const auto list = call.outputs();
+          return {list.begin(), list.end()};
+        }
+        return {};
+      },
+      kernel.any());
+}
+
+double flops(const Kernel& kernel) {
+  return std::visit([](const auto& call) { return call.flops(); }, kernel.any());
+}
+
+double bytes_moved(const Kernel& kernel) {
+  double bytes = 0;
+  for (const Operand& operand : inputs(kernel)) bytes += double(operand.view.bytes());
+  for (const Operand& operand : outputs(kernel)) bytes += double(operand.view.bytes());
+  return bytes;
+}
+
+std::string to_string(const TensorView& view) {
+  if (!view.defined()) return "none";
+  return fmt::format("{} {} {}", to_string(view.shape), name(view.dtype), to_string(view.device));
+}
+
+std::string to_string(const Kernel& kernel) {
+  std::string text = kernel_name(kernel);
+  for (const Operand& operand : inputs(kernel)) {
+    text += fmt::format(" {}={}", operand.name, to_string(operand.view));
+  }
+  text += " ->";
+  for (const Operand& operand : outputs(kernel)) {
+    text += fmt::format(" {}={}", operand.name, to_string(operand.view));
+  }
+  std::visit(
+      [&](const auto& call) {
+        if constexpr (requires { call.params(); }) text += " " + call.params();
+      },
+      kernel.any());
+  return text;
+}
+
+void CustomKernel::run_cuda(Views, Views, void*) const {
+  throw DeviceError(fmt::format("[{}] this custom kernel runs on the CPU only; override run_cuda, or "
+                                "move the operands with to(Device::cpu())", name()));
+}
+
+namespace kernels {
+
+const char* to_string(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::affine: return "affine";
+    case UnaryOp::power: return "power";
+    case UnaryOp::reciprocal: return "reciprocal";
+    case UnaryOp::exp: return "exp";
+    case UnaryOp::log: return "log";
+    case UnaryOp::sqrt: return "sqrt";
+    case UnaryOp::abs: return "abs";
+    case UnaryOp::sign: return "sign";
+    case UnaryOp::relu: return "relu";
+    case UnaryOp::sigmoid: return "sigmoid";
+    case UnaryOp::tanh: return "tanh";
+    case UnaryOp::gelu: return "gelu";
+  }
+  return "?";
+}
+
+const char* to_string(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add: return "add";
+    case BinaryOp::subtract: return "subtract";
+    case BinaryOp::multiply: return "multiply";
+    case BinaryOp::divide: return "divide";
+    case BinaryOp::maximum: return "maximum";
+    case BinaryOp::minimum: return "minimum";
+    case BinaryOp::power: return "power";
+    case BinaryOp::equal: return "equal";
+    case BinaryOp::not_equal: return "not_equal";
+    case BinaryOp::less: return "less";
+    case BinaryOp::less_equal: return "less_equal";
+    case BinaryOp::greater: return "greater";
+    case BinaryOp::greater_equal: return "greater_equal";
+  }
+  return "?";
+}
+
+const char* to_string(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
+    case ReduceOp::max: return "max";
+    case ReduceOp::min: return "min";
+  }
+  return "?";
+}
+
+const char* to_string(Activation activation) {
+  return activation == Activation::relu ? "relu" : "none";
+}
+
+const char* to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none: return "none";
+    case Reduction::mean: return "mean";
+    case Reduction::sum: return "sum";
+  }
+  return "?";
+}
+
+std::string to_string(const Conv2dParams& p) {
+  return fmt::format("stride {} padding {} dilation {} groups {}", to_string(p.stride),
+                     to_string(p.padding), to_string(p.dilation), p.groups);
+}
+
+std::string to_string(const Pool2dParams& p) {
+  return fmt::format("kernel {} stride {} padding {}", to_string(p.kernel), to_string(p.stride),
+                     to_string(p.padding));
+}
+
+std::string to_string(const CrossEntropyParams& p) {
+  return fmt::format("reduction {} label_smoothing {} ignore_index {}", to_string(p.reduction),
+                     p.label_smoothing, p.ignore_index);
+}
+
+namespace {
+std::string draw(const RandomKey& key) {
+  return fmt::format("seed {} stream {} call {}", key.seed, uint32_t(key.stream), key.call);
+}
+}  // namespace
+
+std::string Fill::params() const { return fmt::format("value {}", value); }
+std::string Unary::params() const { return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta); }
+std::string UnaryBackward::params() const { return to_string(op); }
+std::string Binary::params() const { return to_string(op); }
+std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
+std::string Matmul::params() const {
+  return fmt::format("transpose_a {} transpose_b {} accumulate {}", transpose_a, transpose_b, accumulate);
+}
+std::string LinearForward::params() const { return fmt::format("activation {}", to_string(activation)); }
+std::string Conv2dForward::params() const {
+  return fmt::format("{} activation {}", to_string(conv), to_string(activation));
+}
+std::string BatchNormForward::params() const {
+  return fmt::format("momentum {} epsilon {}", momentum, epsilon);
+}
+std::string BatchNormInference::params() const { return fmt::format("epsilon {}", epsilon); }
+std::string SoftmaxForward::params() const { return fmt::format("dim {} log {}", dim, log); }
+std::string SoftmaxBackward::params() const { return fmt::format("dim {} log {}", dim, log); }
+std::string Permute::params() const {
+  std::string text = "order";
+  for (int i = 0; i < x.shape.rank(); ++i) text += fmt::format(" {}", order[size_t(i)]);
+  return text;
+}
+std::string CopyRuns::params() const {
+  return fmt::format("count {} length {} from {} every {} to {} every {}", count, length, x_offset,
+                     x_stride, y_offset, y_stride);
+}
+std::string RandomUniform::params() const { return fmt::format("{} in {}..{}", draw(key), low, high); }
+std::string RandomNormal::params() const { return fmt::format("{} mean {} std {}", draw(key), mean, std); }
+std::string DropoutForward::params() const { return fmt::format("{} p {}", draw(key), p); }
+std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
+std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
+std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
+
+}  // namespace kernels
+}  // namespace adret

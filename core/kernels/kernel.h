@@ -1,0 +1,59 @@
+// The closed list of all kernels, and what can be asked of any call: the waist of the library.
+#pragma once
+
+#include <adret/core/backend.h>
+#include <adret/core/kernels/conv.h>
+#include <adret/core/kernels/custom.h>
+#include <adret/core/kernels/elementwise.h>
+#include <adret/core/kernels/index.h>
+#include <adret/core/kernels/loss.h>
+#include <adret/core/kernels/matmul.h>
+#include <adret/core/kernels/norm.h>
+#include <adret/core/kernels/optimizer.h>
+#include <adret/core/kernels/pool.h>
+#include <adret/core/kernels/random.h>
+#include <adret/core/kernels/reduce.h>
+#include <adret/core/kernels/softmax.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace adret {
+
+namespace kernels {
+using AnyKernel =
+    std::variant<Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul,
+                 LinearForward, LinearBackwardInput, LinearBackwardWeight, Conv2dForward,
+                 Conv2dBackwardInput, Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward,
+                 MaxPool2dGather, AvgPool2dForward, AvgPool2dBackward, BatchNormForward,
+                 BatchNormInference, BatchNormBackward, SoftmaxForward, SoftmaxBackward,
+                 CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
+                 RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
+                 GradientNorm, ClipByNorm, ClipByValue, Custom>;
+}  // namespace kernels
+
+// One call as a value: a member of the list with its operands and parameters.
+struct Kernel : kernels::AnyKernel {
+  using kernels::AnyKernel::variant;
+  const kernels::AnyKernel& any() const { return *this; }
+};
+
+// Runs a kernel: run(Copy{.x = a, .y = b}). Operands are checked and outputs allocated before.
+template <class K>
+void run(const K& kernel) {
+  dispatch(Kernel(std::in_place_type<K>, kernel));
+}
+
+const char* kernel_name(const Kernel& kernel);
+std::vector<kernels::Operand> inputs(const Kernel& kernel);
+std::vector<kernels::Operand> outputs(const Kernel& kernel);
+double flops(const Kernel& kernel);
+// What must be read and written at least: the bytes of all operands.
+double bytes_moved(const Kernel& kernel);
+// The device of the first defined operand.
+Device device_of(const Kernel& kernel);
+// "conv2d_forward x=(64, 28, 28, 1) f32 cpu ... stride 1x1 ..."
+std::string to_string(const Kernel& kernel);
+
+}  // namespace adret

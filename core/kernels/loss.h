@@ -1,0 +1,56 @@
+// Cross-entropy of logits against class indices.
+#pragma once
+
+#include <adret/core/kernels/operand.h>
+
+#include <cstdint>
+#include <string>
+
+namespace adret::kernels {
+
+enum class Reduction { none, mean, sum };
+const char* to_string(Reduction reduction);
+
+struct CrossEntropyParams {
+  double label_smoothing = 0;   // Szegedy et al. 2016: target (1 - s) onehot + s / C
+  int64_t ignore_index = -100;  // samples with this label count for nothing
+  Reduction reduction = Reduction::mean;
+  bool operator==(const CrossEntropyParams&) const = default;
+};
+std::string to_string(const CrossEntropyParams& params);
+
+// Per sample: log_sum_exp(x) - sum_c target_c x_c; logits (N, C), labels (N) i32 or i64 within
+// 0..C-1 or ignore_index. loss is a scalar, or (N) without reduction; the mean is over the samples
+// that count, 0 when there are none. log_sum_exp (N) and the number that count (`counted`, scalar)
+// are kept for the backward; all three are f32, f64 for f64 logits.
+struct CrossEntropyForward {
+  static constexpr const char* name = "cross_entropy_forward";
+  TensorView logits, labels, loss, log_sum_exp, counted;
+  CrossEntropyParams loss_params;
+
+  auto inputs() const { return operands(Operand{"logits", logits}, Operand{"labels", labels}); }
+  auto outputs() const {
+    return operands(Operand{"loss", loss}, Operand{"log_sum_exp", log_sum_exp},
+                    Operand{"counted", counted});
+  }
+  double flops() const { return 4.0 * double(logits.numel()); }
+  std::string params() const { return to_string(loss_params); }
+};
+
+// dlogits = (softmax - target) * dloss, divided by `counted` for the mean.
+struct CrossEntropyBackward {
+  static constexpr const char* name = "cross_entropy_backward";
+  TensorView logits, labels, log_sum_exp, counted, dloss, dlogits;
+  CrossEntropyParams loss_params;
+
+  auto inputs() const {
+    return operands(Operand{"logits", logits}, Operand{"labels", labels},
+                    Operand{"log_sum_exp", log_sum_exp}, Operand{"counted", counted},
+                    Operand{"dloss", dloss});
+  }
+  auto outputs() const { return operands(Operand{"dlogits", dlogits}); }
+  double flops() const { return 4.0 * double(logits.numel()); }
+  std::string params() const { return to_string(loss_params); }
+};
+
+}  // namespace adret::kernels

@@ -1,0 +1,62 @@
+// Batch normalisation over every dimension but the last (Ioffe and Szegedy 2015).
+#pragma once
+
+#include <adret/core/kernels/operand.h>
+
+#include <string>
+
+namespace adret::kernels {
+
+// Training: mean and biased variance of x (..., C) per channel; y = (x - mean) * rstd * weight + bias
+// with rstd = 1 / sqrt(variance + epsilon). running = (1 - momentum) * running + momentum * new, the
+// variance unbiased. Statistics and parameters (C) are f32, f64 for f64 x; weight, bias and the
+// running ones may be undefined.
+struct BatchNormForward {
+  static constexpr const char* name = "batch_norm_forward";
+  TensorView x, weight, bias, running_mean, running_var, y, mean, rstd;
+  double momentum = 0.1, epsilon = 1e-5;
+
+  auto inputs() const {
+    return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias},
+                    Operand{"running_mean", running_mean}, Operand{"running_var", running_var});
+  }
+  auto outputs() const {
+    return operands(Operand{"y", y}, Operand{"mean", mean}, Operand{"rstd", rstd},
+                    Operand{"running_mean", running_mean}, Operand{"running_var", running_var});
+  }
+  double flops() const { return 8.0 * double(x.numel()); }
+  std::string params() const;
+};
+
+// y = (x - mean) / sqrt(var + epsilon) * weight + bias with given statistics.
+struct BatchNormInference {
+  static constexpr const char* name = "batch_norm_inference";
+  TensorView x, weight, bias, mean, var, y;
+  double epsilon = 1e-5;
+
+  auto inputs() const {
+    return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias},
+                    Operand{"mean", mean}, Operand{"var", var});
+  }
+  auto outputs() const { return operands(Operand{"y", y}); }
+  double flops() const { return 2.0 * double(x.numel()); }
+  std::string params() const;
+};
+
+// Gradients through the training form, the terms of mean and variance included. dx, dweight and
+// dbias may be undefined.
+struct BatchNormBackward {
+  static constexpr const char* name = "batch_norm_backward";
+  TensorView x, dy, weight, mean, rstd, dx, dweight, dbias;
+
+  auto inputs() const {
+    return operands(Operand{"x", x}, Operand{"dy", dy}, Operand{"weight", weight},
+                    Operand{"mean", mean}, Operand{"rstd", rstd});
+  }
+  auto outputs() const {
+    return operands(Operand{"dx", dx}, Operand{"dweight", dweight}, Operand{"dbias", dbias});
+  }
+  double flops() const { return 11.0 * double(x.numel()); }
+};
+
+}  // namespace adret::kernels

@@ -1,0 +1,106 @@
+// Optimizer steps and gradient clipping over flat arenas: one kernel for all parameters.
+#pragma once
+
+#include <adret/core/kernels/operand.h>
+
+#include <cstdint>
+#include <string>
+
+namespace adret::kernels {
+
+// Note [Arenas]
+// Values and gradients of all parameters lie in byte arenas (u8 tensors) at one `value_offset`;
+// optimizer state and f32 masters lie in arenas of their own at `state_offset`, in f32 (f64 for f64
+// parameters). `segments` is an i64 tensor (parameters, segment_columns) on the device, a row a
+// parameter; `groups` an f64 tensor (groups, columns named per kernel). A segment that is not
+// active (its parameter got no gradient) is left alone, state and all. The learning rate and all
+// else that changes between steps is read from `groups` by the kernel.
+struct Segment {
+  int64_t value_offset;  // bytes
+  int64_t state_offset;  // bytes
+  int64_t length;        // elements
+  int64_t group;
+  int64_t dtype;  // DType of value and gradient
+  int64_t active;
+};
+inline constexpr int64_t segment_columns = sizeof(Segment) / sizeof(int64_t);
+
+struct SgdGroup {
+  double lr, momentum, weight_decay, nesterov;  // nesterov: 0 or 1
+};
+
+// g += weight_decay * value; momentum = mu * momentum + g; value -= lr * (nesterov ? g + mu * momentum
+// : momentum), as in PyTorch (Sutskever et al. 2013). `momentum` is undefined when no group has any.
+struct SgdStep {
+  static constexpr const char* name = "sgd_step";
+  TensorView values, grads, momentum, segments, groups;
+
+  auto inputs() const {
+    return operands(Operand{"values", values}, Operand{"grads", grads}, Operand{"momentum", momentum},
+                    Operand{"segments", segments}, Operand{"groups", groups});
+  }
+  auto outputs() const {
+    return operands(Operand{"values", values}, Operand{"momentum", momentum});
+  }
+  double flops() const { return double(values.bytes()); }
+};
+
+struct AdamGroup {
+  double lr, beta1, beta2, epsilon, weight_decay, decoupled;  // decoupled: 0 Adam, 1 AdamW
+};
+
+// Adam (Kingma and Ba 2015, algorithm 1, with epsilon added to sqrt(v hat)), or AdamW (Loshchilov and
+// Hutter 2019). `steps` (parameters) i64 counts each parameter's own steps and is raised first.
+struct AdamStep {
+  static constexpr const char* name = "adam_step";
+  TensorView values, grads, first, second, steps, segments, groups;
+
+  auto inputs() const {
+    return operands(Operand{"values", values}, Operand{"grads", grads}, Operand{"first", first},
+                    Operand{"second", second}, Operand{"steps", steps},
+                    Operand{"segments", segments}, Operand{"groups", groups});
+  }
+  auto outputs() const {
+    return operands(Operand{"values", values}, Operand{"first", first}, Operand{"second", second},
+                    Operand{"steps", steps});
+  }
+  double flops() const { return 3.0 * double(values.bytes()); }
+};
+
+// norm (scalar f64) = the 2-norm of all active gradients together, summed in f64.
+struct GradientNorm {
+  static constexpr const char* name = "gradient_norm";
+  TensorView grads, segments, norm;
+
+  auto inputs() const { return operands(Operand{"grads", grads}, Operand{"segments", segments}); }
+  auto outputs() const { return operands(Operand{"norm", norm}); }
+  double flops() const { return 0.5 * double(grads.bytes()); }
+};
+
+// Active gradients times min(1, max_norm / norm) (Pascanu et al. 2013); untouched if norm is not finite.
+struct ClipByNorm {
+  static constexpr const char* name = "clip_by_norm";
+  TensorView grads, segments, norm;
+  double max_norm = 1;
+
+  auto inputs() const {
+    return operands(Operand{"grads", grads}, Operand{"segments", segments}, Operand{"norm", norm});
+  }
+  auto outputs() const { return operands(Operand{"grads", grads}); }
+  double flops() const { return 0.25 * double(grads.bytes()); }
+  std::string params() const;
+};
+
+// Active gradients clamped to -limit..limit; NaN stays NaN.
+struct ClipByValue {
+  static constexpr const char* name = "clip_by_value";
+  TensorView grads, segments;
+  double limit = 1;
+
+  auto inputs() const { return operands(Operand{"grads", grads}, Operand{"segments", segments}); }
+  auto outputs() const { return operands(Operand{"grads", grads}); }
+  double flops() const { return 0.25 * double(grads.bytes()); }
+  std::string params() const;
+};
+
+}  // namespace adret::kernels
