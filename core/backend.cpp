@@ -43,21 +43,22 @@ std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> b
 Decorator::Decorator() : next_(innermost) { innermost = this; }
 Decorator::~Decorator() { innermost = next_; }
 
-void Decorator::forward(const Kernel& call) {
-  if (next_) {
-    next_->run(call);
-  } else {
+void dispatch(const Kernel& call) {
+  Decorator* decorator = innermost;
+  if (!decorator) {
     backend_for(device_of(call)).run(call);
+    return;
   }
+  // While a decorator runs, the next one outwards is the innermost: its own kernels don't recurse.
+  struct Restore {
+    Decorator* saved = innermost;
+    ~Restore() { innermost = saved; }
+  } restore;
+  innermost = decorator->next_;
+  decorator->run(call);
 }
 
-void dispatch(const Kernel& call) {
-  if (innermost) {
-    innermost->run(call);
-  } else {
-    backend_for(device_of(call)).run(call);
-  }
-}
+void Decorator::forward(const Kernel& call) { dispatch(call); }
 
 Device device_of(const Kernel& kernel) {
   return std::visit(

@@ -53,6 +53,7 @@ class Decorator {
   void forward(const Kernel& call);
 
  private:
+  friend void dispatch(const Kernel& call);
   Decorator* next_;
 };
 
