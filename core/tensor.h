@@ -107,11 +107,13 @@ class Tensor {
   // The same memory from byte `offset` of this tensor's start, as another dense tensor outside
   // the graph; shares the version.
   Tensor alias(const Shape& shape, size_t offset = 0) const;
-  // A tensor over part of an arena: as `alias`, with a version of its own.
-  Tensor segment(const Shape& shape, size_t offset) const;
+  // A tensor over part of an arena: as `alias`, with a dtype and a version of its own.
+  Tensor segment(const Shape& shape, size_t offset, DType dtype) const;
   const IntrusivePtr<GraphNode>& node() const { return body().node; }
   int output_index() const { return body().output_index; }
   void set_node(IntrusivePtr<GraphNode> node, int output_index) const;
+  // Moves this tensor, and every handle on it, to the memory of `place` (same shape and dtype).
+  void rebind(const Tensor& place) const;
   bool is_same(const Tensor& other) const { return body_ == other.body_; }
   // Whether this is the only handle on the tensor, and the tensor the only one on its storage.
   bool is_unique() const;

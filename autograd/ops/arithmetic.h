@@ -1,0 +1,53 @@
+// Elementwise arithmetic with NumPy's broadcasting. Operands have one floating dtype and device,
+// else ShapeError or DeviceError; a C++ scalar takes the tensor's dtype.
+#pragma once
+
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor subtract(const Tensor& a, const Tensor& b);
+Tensor multiply(const Tensor& a, const Tensor& b);
+Tensor divide(const Tensor& a, const Tensor& b);
+// The larger (smaller) of two elements; equal ones share the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+
+// scale * x + shift.
+Tensor affine(const Tensor& x, double scale, double shift);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);  // its derivative is 0
+Tensor square(const Tensor& x);
+// x to a constant power, and elementwise (the gradient of the exponent needs x > 0).
+Tensor pow(const Tensor& x, double exponent);
+Tensor pow(const Tensor& x, const Tensor& exponent);
+// scalar / x.
+Tensor reciprocal(const Tensor& x, double numerator = 1);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return subtract(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return multiply(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return divide(a, b); }
+inline Tensor operator+(const Tensor& a, double b) { return affine(a, 1, b); }
+inline Tensor operator+(double a, const Tensor& b) { return affine(b, 1, a); }
+inline Tensor operator-(const Tensor& a, double b) { return affine(a, 1, -b); }
+inline Tensor operator-(double a, const Tensor& b) { return affine(b, -1, a); }
+inline Tensor operator*(const Tensor& a, double b) { return affine(a, b, 0); }
+inline Tensor operator*(double a, const Tensor& b) { return affine(b, a, 0); }
+inline Tensor operator/(const Tensor& a, double b) { return affine(a, 1 / b, 0); }
+inline Tensor operator/(double a, const Tensor& b) { return reciprocal(b, a); }
+inline Tensor operator-(const Tensor& x) { return affine(x, -1, 0); }
+
+// Elementwise comparisons of equal dtypes, any of them; boolean results without a gradient.
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+
+}  // namespace adret

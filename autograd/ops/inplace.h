@@ -1,0 +1,13 @@
+// Writes into existing tensors, under NoGrad only; saved tensors notice.
+#pragma once
+
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+// Each throws Error outside NoGrad. Shapes and dtypes must be equal.
+void fill_(const Tensor& x, double value);
+void copy_(const Tensor& to, const Tensor& from);  // also between devices
+void add_(const Tensor& to, const Tensor& from);
+
+}  // namespace adret

@@ -1,0 +1,29 @@
+// Loss functions. Shapes must be equal where a broadcast would hide a mistake.
+#pragma once
+
+#include <adret/core/kernels/loss.h>
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+using kernels::Reduction;
+
+struct CrossEntropyOptions {
+  double label_smoothing = 0;   // in 0..1 (Szegedy et al. 2016)
+  int64_t ignore_index = -100;  // samples with this label count for nothing
+  Reduction reduction = Reduction::mean;
+};
+
+// -log softmax(logits)[label]: logits (..., C), labels (...) i32 or i64. The mean is over the samples
+// that count; when none does, loss and gradient are 0. Throws ShapeError for shapes and Error for a
+// label outside 0..C-1, naming the sample.
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
+
+struct MseOptions {
+  Reduction reduction = Reduction::mean;
+};
+
+// (prediction - target)^2; equal shapes, or ShapeError.
+Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions& options = {});
+
+}  // namespace adret

@@ -1,0 +1,26 @@
+// Matrix products and the linear layer's function.
+#pragma once
+
+#include <adret/core/kernels/matmul.h>
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+using kernels::Activation;
+
+struct MatmulOptions {
+  bool transpose_a = false, transpose_b = false;  // the last two dimensions
+};
+
+// (M, K) (K, N) -> (M, N); (B, M, K) (B, K, N) -> (B, M, N).
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+
+struct LinearOptions {
+  Activation activation = Activation::none;
+};
+
+// activation(x weight^T + bias): x (..., I), weight (O, I), bias (O) or undefined -> (..., O).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const LinearOptions& options = {});
+
+}  // namespace adret

@@ -1,0 +1,22 @@
+// Pooling of images (N, H, W, C).
+#pragma once
+
+#include <adret/core/size2.h>
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+struct Pool2dOptions {
+  Size2 stride = 0;  // 0: the kernel size
+  Size2 padding = 0;  // at most half the kernel
+  bool ceil_mode = false;         // round output sizes up; a window must start inside the image or its left padding
+  bool count_include_pad = true;  // average only
+};
+
+// Padding never wins; the first of equal elements gets the gradient; NaN wins.
+Tensor max_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options = {});
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options = {});
+// The mean of each channel: (N, H, W, C) -> (N, C).
+Tensor global_avg_pool2d(const Tensor& x);
+
+}  // namespace adret

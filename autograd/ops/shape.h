@@ -1,0 +1,27 @@
+// Functions that rearrange elements. Reshapes and slices of the leading dimension share memory; all
+// others copy.
+#pragma once
+
+#include <adret/core/tensor.h>
+
+#include <vector>
+
+namespace adret {
+
+// One size may be -1. Shares memory.
+Tensor reshape(const Tensor& x, std::span<const int64_t> sizes);
+// (N, ...) -> (N, elements of one). An image batch (N, H, W, C) is written in C, H, W order, as
+// PyTorch does, so that the weights of a linear layer behind it mean the same.
+Tensor flatten(const Tensor& x);
+// Swaps two dimensions.
+Tensor transpose(const Tensor& x, int dim0, int dim1);
+// Dimension i of the result is dimension order[i] of x.
+Tensor permute(const Tensor& x, const std::vector<int>& order);
+// Elements begin..end-1 of a dimension; negative bounds count from the end.
+Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end);
+// Joins tensors whose other dimensions agree.
+Tensor concatenate(const std::vector<Tensor>& tensors, int dim);
+// Stretches dimensions of size 1, and adds leading ones.
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+
+}  // namespace adret
