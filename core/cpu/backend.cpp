@@ -29,7 +29,7 @@ class CpuBackend final : public Backend, DeviceServices {
 
  private:
   HostAllocator allocator_;
-  MemoryPool pool_{"cpu", allocator_};
+  MemoryPool pool_{"cpu", allocator_, {.poison_free = true}};
 };
 
 }  // namespace
