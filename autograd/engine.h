@@ -14,9 +14,9 @@ struct GradOptions {
   bool retain_graph = false;              // the graph can be walked again; implied by create_graph
 };
 
-// d(outputs)/d(inputs), without touching any tensor's own gradient. An input that the outputs do not
-// depend on gets zeros. Throws Error without a graph or when it was freed, ShapeError for outputs
-// of more than one element without grad_outputs.
+// d(outputs)/d(inputs), without touching any tensor's own gradient. An input that the outputs do
+// not depend on gets zeros. Throws Error without a graph or when it was freed, ShapeError for
+// outputs of more than one element without grad_outputs.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

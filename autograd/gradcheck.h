@@ -15,9 +15,9 @@ struct GradcheckOptions {
   bool second = false;  // also checks the gradient of the gradient
 };
 
-// Empty when every d(sum of outputs times fixed weights)/d(element) agrees, else a text that says which
-// input, which element and which two values. Inputs are f64 and are left as they were; those that
-// require no gradient are constants. Throws ShapeError for other dtypes.
+// Empty when every d(sum of outputs times fixed weights)/d(element) agrees, else a text that says
+// which input, which element and which two values. Inputs are f64 and are left as they were; those
+// that require no gradient are constants. Throws ShapeError for other dtypes.
 std::string gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                       const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

@@ -31,7 +31,7 @@ struct TensorSpec {
 // with record<MyBackward>(outputs, inputs, constructor arguments...).
 class Node : public GraphNode {
  public:
-  Node();
+  Node() : Node(false) {}
 
   // The function's name, for errors: "conv2d".
   virtual const char* name() const = 0;
@@ -48,6 +48,7 @@ class Node : public GraphNode {
 
   const std::vector<Edge>& edges() const { return edges_; }
   const TensorSpec& output_spec(size_t index) const { return output_specs_[index]; }
+  bool is_leaf() const { return is_leaf_; }
 
  protected:
   void destroy() noexcept override;  // iterative: chains of any length
@@ -55,6 +56,7 @@ class Node : public GraphNode {
  private:
   friend class Engine;
   friend class Leaf;
+  explicit Node(bool is_leaf);
   friend void attach(IntrusivePtr<Node>, std::span<const Tensor>, std::span<const Tensor>);
 
   std::vector<Edge> edges_;
@@ -62,6 +64,7 @@ class Node : public GraphNode {
   BackwardState* state_ = nullptr;
   uint64_t sequence_;  // of creation: a node's inputs have lower ones
   bool released_ = false;
+  bool is_leaf_;
 };
 
 // The end of the graph at a tensor that asked for a gradient; holds the gradient.
@@ -79,10 +82,12 @@ class Leaf final : public Node {
 
 // The leaf behind a tensor, or null.
 Leaf* leaf_of(const Tensor& tensor);
+Leaf* as_leaf(Node* node);  // null for other nodes
 
 bool any_requires_grad(std::span<const Tensor> tensors);
 // Makes `node` the origin of the outputs.
-void attach(IntrusivePtr<Node> node, std::span<const Tensor> outputs, std::span<const Tensor> inputs);
+void attach(IntrusivePtr<Node> node, std::span<const Tensor> outputs,
+            std::span<const Tensor> inputs);
 
 // Records that a function made `outputs` from `inputs`, if anything is recorded now and an input
 // needs a gradient. Inputs may be undefined. The arguments construct the node N.

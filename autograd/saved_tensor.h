@@ -8,14 +8,16 @@
 
 namespace adret {
 
-// An input or a constant; may be undefined. Implicit, so that a node's constructor can take tensors.
+// An input or a constant; may be undefined. Implicit, so that a node's constructor can take
+// tensors.
 class SavedTensor {
  public:
   SavedTensor() = default;
   SavedTensor(const Tensor& tensor);
 
   bool defined() const { return tensor_.defined(); }
-  // The tensor with its place in the graph. Throws Error, naming the function, when it was written to.
+  // The tensor with its place in the graph. Throws Error, naming the function, when it was written
+  // to.
   const Tensor& unpack(const Node& node) const;
 
  private:

@@ -5,7 +5,7 @@
 #include <adret/core/kernels/kernel.h>
 
 #include <array>
-#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace adret {

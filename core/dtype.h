@@ -54,15 +54,24 @@ std::ostream& operator<<(std::ostream& out, DType dtype);
 // The dtype that stores a C++ type: dtype_of<float> is f32.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  if constexpr (std::same_as<T, float>) return DType::f32;
-  else if constexpr (std::same_as<T, double>) return DType::f64;
-  else if constexpr (std::same_as<T, bfloat16>) return DType::bf16;
-  else if constexpr (std::same_as<T, float16>) return DType::f16;
-  else if constexpr (std::same_as<T, int32_t>) return DType::i32;
-  else if constexpr (std::same_as<T, int64_t>) return DType::i64;
-  else if constexpr (std::same_as<T, uint8_t>) return DType::u8;
-  else if constexpr (std::same_as<T, bool>) return DType::boolean;
-  else static_assert(!sizeof(T), "no tensor dtype stores this type");
+  if constexpr (std::same_as<T, float>)
+    return DType::f32;
+  else if constexpr (std::same_as<T, double>)
+    return DType::f64;
+  else if constexpr (std::same_as<T, bfloat16>)
+    return DType::bf16;
+  else if constexpr (std::same_as<T, float16>)
+    return DType::f16;
+  else if constexpr (std::same_as<T, int32_t>)
+    return DType::i32;
+  else if constexpr (std::same_as<T, int64_t>)
+    return DType::i64;
+  else if constexpr (std::same_as<T, uint8_t>)
+    return DType::u8;
+  else if constexpr (std::same_as<T, bool>)
+    return DType::boolean;
+  else
+    static_assert(!sizeof(T), "no tensor dtype stores this type");
 }();
 
 }  // namespace adret

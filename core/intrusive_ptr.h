@@ -17,7 +17,8 @@ class RefCounted {
 
   void add_reference() const noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   void drop_reference() const noexcept {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) const_cast<RefCounted*>(this)->destroy();
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      const_cast<RefCounted*>(this)->destroy();
   }
   int64_t reference_count() const noexcept { return count_.load(std::memory_order_acquire); }
 

@@ -10,7 +10,7 @@
 namespace adret {
 namespace {
 
-constexpr int64_t edge_items = 3;         // shown at either end of an abbreviated dimension
+constexpr int64_t edge_items = 3;           // shown at either end of an abbreviated dimension
 constexpr int64_t abbreviate_above = 1000;  // elements
 
 std::vector<std::string> element_texts(const Tensor& tensor) {
@@ -18,11 +18,13 @@ std::vector<std::string> element_texts(const Tensor& tensor) {
   std::vector<std::string> texts;
   texts.reserve(size_t(host.numel()));
   if (is_floating(host.dtype())) {
-    for (double value : host.to(DType::f64).to_vector<double>()) texts.push_back(fmt::format("{:.6g}", value));
+    for (double value : host.to(DType::f64).to_vector<double>())
+      texts.push_back(fmt::format("{:.6g}", value));
   } else if (host.dtype() == DType::boolean) {
     for (bool value : host.to_vector<bool>()) texts.push_back(value ? "true" : "false");
   } else {
-    for (int64_t value : host.to(DType::i64).to_vector<int64_t>()) texts.push_back(fmt::format("{}", value));
+    for (int64_t value : host.to(DType::i64).to_vector<int64_t>())
+      texts.push_back(fmt::format("{}", value));
   }
   return texts;
 }
@@ -38,8 +40,9 @@ struct Printer {
     int64_t stride = 1;
     for (int i = dim + 1; i < shape.rank(); ++i) stride *= shape[i];
     const bool last = dim == shape.rank() - 1;
-    const std::string separator =
-        last ? ", " : "," + std::string(size_t(shape.rank() - 1 - dim), '\n') + std::string(size_t(dim) + 1, ' ');
+    const std::string separator = last ? ", "
+                                       : "," + std::string(size_t(shape.rank() - 1 - dim), '\n') +
+                                             std::string(size_t(dim) + 1, ' ');
     std::string text = "[";
     for (int64_t i = 0; i < shape[dim]; ++i) {
       if (abbreviate && shape[dim] > 2 * edge_items && i == edge_items) {
@@ -60,10 +63,12 @@ std::string to_string(const Tensor& tensor) {
   const std::vector<std::string> texts = element_texts(tensor);
   Printer printer{tensor.shape(), texts, tensor.numel() > abbreviate_above};
   for (const std::string& text : texts) printer.width = std::max(printer.width, text.size());
-  return fmt::format("{} {} {} {}", printer.print(0, 0), to_string(tensor.shape()), name(tensor.dtype()),
-                     to_string(tensor.device()));
+  return fmt::format("{} {} {} {}", printer.print(0, 0), to_string(tensor.shape()),
+                     name(tensor.dtype()), to_string(tensor.device()));
 }
 
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << to_string(tensor);
+}
 
 }  // namespace adret

@@ -42,10 +42,12 @@ Shape Shape::without(int dim) const {
 
 Shape Shape::inserted(int dim, int64_t size) const {
   if (rank_ == max_rank) {
-    throw ShapeError(fmt::format("[shape] a dimension more than {} of {}", max_rank, to_string(*this)));
+    throw ShapeError(
+        fmt::format("[shape] a dimension more than {} of {}", max_rank, to_string(*this)));
   }
   Shape result = *this;
-  std::copy_backward(sizes_.begin() + dim, sizes_.begin() + rank_, result.sizes_.begin() + rank_ + 1);
+  std::copy_backward(sizes_.begin() + dim, sizes_.begin() + rank_,
+                     result.sizes_.begin() + rank_ + 1);
   result.sizes_[size_t(dim)] = size;
   ++result.rank_;
   return result;
@@ -70,8 +72,8 @@ Shape broadcast(std::string_view function, const Shape& a, const Shape& b) {
     const int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1) {
       throw ShapeError(fmt::format(
-          "[{}] shapes {} and {} do not broadcast: dimension {} from the end is {} and {}", function,
-          to_string(a), to_string(b), rank - i, sa, sb));
+          "[{}] shapes {} and {} do not broadcast: dimension {} from the end is {} and {}",
+          function, to_string(a), to_string(b), rank - i, sa, sb));
     }
     result = result.with(i, sa == 1 ? sb : sa);
   }

@@ -28,8 +28,8 @@ Tensor Tensor::full(const Shape& shape, double value, TensorOptions options) {
 template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device) {
   if (int64_t(values.size()) != shape.numel()) {
-    throw ShapeError(fmt::format("[from] {} values for shape {}, which has {} elements", values.size(),
-                                 to_string(shape), shape.numel()));
+    throw ShapeError(fmt::format("[from] {} values for shape {}, which has {} elements",
+                                 values.size(), to_string(shape), shape.numel()));
   }
   Tensor tensor = empty(shape, {.dtype = dtype_of<T>, .device = device});
   backend_for(device).services().copy(tensor.data(), values.data(), values.size_bytes(),
@@ -41,9 +41,9 @@ namespace {
 
 void check_dtype(const char* function, const Tensor& tensor, DType wanted) {
   if (tensor.dtype() != wanted) {
-    throw ShapeError(fmt::format("[{}] the tensor {} holds {}, not {}; convert it with to(DType::{})",
-                                 function, to_string(tensor.shape()), name(tensor.dtype()),
-                                 name(wanted), name(wanted)));
+    throw ShapeError(
+        fmt::format("[{}] the tensor {} holds {}, not {}; convert it with to(DType::{})", function,
+                    to_string(tensor.shape()), name(tensor.dtype()), name(wanted), name(wanted)));
   }
 }
 
@@ -53,7 +53,8 @@ template <class T>
 T Tensor::item() const {
   check_dtype("item", *this, dtype_of<T>);
   if (numel() != 1) {
-    throw ShapeError(fmt::format("[item] wants a tensor of one element, got {}", to_string(shape())));
+    throw ShapeError(
+        fmt::format("[item] wants a tensor of one element, got {}", to_string(shape())));
   }
   T value;
   backend_for(device()).services().copy(&value, data(), sizeof(T), CopyKind::device_to_host);
@@ -64,11 +65,12 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   check_dtype("to_vector", *this, dtype_of<T>);
   if constexpr (std::same_as<T, bool>) {  // vector<bool> has no contiguous bytes
-    std::vector<uint8_t> bytes(size_t(numel()));
-    backend_for(device()).services().copy(bytes.data(), data(), bytes.size(), CopyKind::device_to_host);
+    std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
+    backend_for(device()).services().copy(bytes.data(), data(), bytes.size(),
+                                          CopyKind::device_to_host);
     return {bytes.begin(), bytes.end()};
   } else {
-    std::vector<T> values(size_t(numel()));
+    std::vector<T> values(static_cast<size_t>(numel()));
     backend_for(device()).services().copy(values.data(), data(), bytes(), CopyKind::device_to_host);
     return values;
   }
@@ -84,10 +86,10 @@ std::span<T> Tensor::span() const {
   return {static_cast<T*>(data()), size_t(numel())};
 }
 
-#define ADRET_INSTANTIATE(T)                                                       \
-  template Tensor Tensor::from<T>(std::span<const T>, const Shape&, Device);       \
-  template T Tensor::item<T>() const;                                              \
-  template std::vector<T> Tensor::to_vector<T>() const;                            \
+#define ADRET_INSTANTIATE(T)                                                 \
+  template Tensor Tensor::from<T>(std::span<const T>, const Shape&, Device); \
+  template T Tensor::item<T>() const;                                        \
+  template std::vector<T> Tensor::to_vector<T>() const;                      \
   template std::span<T> Tensor::span<T>() const;
 ADRET_INSTANTIATE(float)
 ADRET_INSTANTIATE(double)
@@ -144,8 +146,9 @@ bool Tensor::is_unique() const {
 }
 
 void Tensor::throw_undefined() {
-  throw Error("[tensor] an undefined tensor was used; assign a value first (optional arguments may stay "
-              "undefined, defined() tells)");
+  throw Error(
+      "[tensor] an undefined tensor was used; assign a value first (optional arguments may stay "
+      "undefined, defined() tells)");
 }
 
 }  // namespace adret

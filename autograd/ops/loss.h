@@ -14,10 +14,11 @@ struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;
 };
 
-// -log softmax(logits)[label]: logits (..., C), labels (...) i32 or i64. The mean is over the samples
-// that count; when none does, loss and gradient are 0. Throws ShapeError for shapes and Error for a
-// label outside 0..C-1, naming the sample.
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options = {});
+// -log softmax(logits)[label]: logits (..., C), labels (...) i32 or i64. The mean is over the
+// samples that count; when none does, loss and gradient are 0. Throws ShapeError for shapes and
+// Error for a label outside 0..C-1, naming the sample.
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     const CrossEntropyOptions& options = {});
 
 struct MseOptions {
   Reduction reduction = Reduction::mean;

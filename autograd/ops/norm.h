@@ -12,9 +12,11 @@ struct BatchNormOptions {
 };
 
 // Normalises x (..., C) per channel: in training with the statistics of x, which also update
-// running_mean and running_var (C) in place; else with the running ones. All but x may be undefined,
-// the running ones only in training. Throws ShapeError for a single value per channel in training.
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                  const Tensor& running_var, const BatchNormOptions& options = {});
+// running_mean and running_var (C) in place; else with the running ones. All but x may be
+// undefined, the running ones only in training. Throws ShapeError for a single value per channel in
+// training.
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormOptions& options = {});
 
 }  // namespace adret

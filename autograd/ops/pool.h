@@ -7,9 +7,10 @@
 namespace adret {
 
 struct Pool2dOptions {
-  Size2 stride = 0;  // 0: the kernel size
+  Size2 stride = 0;   // 0: the kernel size
   Size2 padding = 0;  // at most half the kernel
-  bool ceil_mode = false;         // round output sizes up; a window must start inside the image or its left padding
+  bool ceil_mode =
+      false;  // round output sizes up; a window must start inside the image or its left padding
   bool count_include_pad = true;  // average only
 };
 

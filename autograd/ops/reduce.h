@@ -15,7 +15,8 @@ struct ReduceOptions {
 
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
-// The largest (smallest) elements; equal ones share the gradient. Throws ShapeError for no elements.
+// The largest (smallest) elements; equal ones share the gradient. Throws ShapeError for no
+// elements.
 Tensor max(const Tensor& x, const ReduceOptions& options = {});
 Tensor min(const Tensor& x, const ReduceOptions& options = {});
 // Sums x over the dimensions in which `shape` was broadcast to x's shape: broadcasting's adjoint.

@@ -10,7 +10,9 @@ namespace {
 
 class HostAllocator final : public RawAllocator {
  public:
-  void* allocate(size_t bytes) noexcept override { return std::aligned_alloc(64, (bytes + 63) / 64 * 64); }
+  void* allocate(size_t bytes) noexcept override {
+    return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  }
   void deallocate(void* data, size_t) noexcept override { std::free(data); }
 };
 

@@ -28,7 +28,9 @@ struct Conv2dForward {
     return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias});
   }
   auto outputs() const { return operands(Operand{"y", y}); }
-  double flops() const { return 2.0 * double(y.numel()) * double(weight.numel() / weight.shape[0]); }
+  double flops() const {
+    return 2.0 * double(y.numel()) * double(weight.numel() / weight.shape[0]);
+  }
   std::string params() const;
 };
 
@@ -40,7 +42,9 @@ struct Conv2dBackwardInput {
 
   auto inputs() const { return operands(Operand{"dy", dy}, Operand{"weight", weight}); }
   auto outputs() const { return operands(Operand{"dx", dx}); }
-  double flops() const { return 2.0 * double(dy.numel()) * double(weight.numel() / weight.shape[0]); }
+  double flops() const {
+    return 2.0 * double(dy.numel()) * double(weight.numel() / weight.shape[0]);
+  }
   std::string params() const { return to_string(conv); }
 };
 

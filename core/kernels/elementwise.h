@@ -82,8 +82,19 @@ struct UnaryBackward {
 };
 
 enum class BinaryOp {
-  add, subtract, multiply, divide, maximum, minimum, power,  // y has the operands' dtype
-  equal, not_equal, less, less_equal, greater, greater_equal  // y is boolean
+  add,
+  subtract,
+  multiply,
+  divide,
+  maximum,
+  minimum,
+  power,  // y has the operands' dtype
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal  // y is boolean
 };
 const char* to_string(BinaryOp op);
 constexpr bool is_comparison(BinaryOp op) { return op >= BinaryOp::equal; }

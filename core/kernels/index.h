@@ -21,8 +21,8 @@ struct Permute {
   std::string params() const;
 };
 
-// `count` runs of `length` elements: y[y_offset + i * y_stride + j] = x[x_offset + i * x_stride + j].
-// Slices, concatenation and their gradients are this copy.
+// `count` runs of `length` elements: y[y_offset + i * y_stride + j] = x[x_offset + i * x_stride +
+// j]. Slices, concatenation and their gradients are this copy.
 struct CopyRuns {
   static constexpr const char* name = "copy_runs";
   TensorView x, y;

@@ -1,6 +1,6 @@
 // Questions answered for any kernel by visiting its fields, and the printing of parameters.
-#include <adret/core/kernels/kernel.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
 namespace adret {
@@ -18,11 +18,13 @@ std::vector<Operand> custom_operands(std::span<const TensorView> views, const ch
 }  // namespace
 
 const char* kernel_name(const Kernel& kernel) {
-  return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; }, kernel.any());
+  return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; },
+                    kernel.any());
 }
 
 std::vector<Operand> inputs(const Kernel& kernel) {
-  if (const auto* custom = std::get_if<kernels::Custom>(&kernel)) return custom_operands(custom->in, "in");
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel))
+    return custom_operands(custom->in, "in");
   return std::visit(
       [](const auto& call) -> std::vector<Operand> {
         if constexpr (requires { call.inputs(); }) {
@@ -35,7 +37,8 @@ std::vector<Operand> inputs(const Kernel& kernel) {
 }
 
 std::vector<Operand> outputs(const Kernel& kernel) {
-  if (const auto* custom = std::get_if<kernels::Custom>(&kernel)) return custom_operands(custom->out, "out");
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel))
+    return custom_operands(custom->out, "out");
   return std::visit(
       [](const auto& call) -> std::vector<Operand> {
         if constexpr (requires { call.outputs(); }) {
@@ -81,8 +84,10 @@ std::string to_string(const Kernel& kernel) {
 }
 
 void CustomKernel::run_cuda(Views, Views, void*) const {
-  throw DeviceError(fmt::format("[{}] this custom kernel runs on the CPU only; override run_cuda, or "
-                                "move the operands with to(Device::cpu())", name()));
+  throw DeviceError(
+      fmt::format("[{}] this custom kernel runs on the CPU only; override run_cuda, or "
+                  "move the operands with to(Device::cpu())",
+                  name()));
 }
 
 namespace kernels {
@@ -169,14 +174,19 @@ std::string draw(const RandomKey& key) {
 }  // namespace
 
 std::string Fill::params() const { return fmt::format("value {}", value); }
-std::string Unary::params() const { return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta); }
+std::string Unary::params() const {
+  return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta);
+}
 std::string UnaryBackward::params() const { return to_string(op); }
 std::string Binary::params() const { return to_string(op); }
 std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
 std::string Matmul::params() const {
-  return fmt::format("transpose_a {} transpose_b {} accumulate {}", transpose_a, transpose_b, accumulate);
+  return fmt::format("transpose_a {} transpose_b {} accumulate {}", transpose_a, transpose_b,
+                     accumulate);
 }
-std::string LinearForward::params() const { return fmt::format("activation {}", to_string(activation)); }
+std::string LinearForward::params() const {
+  return fmt::format("activation {}", to_string(activation));
+}
 std::string Conv2dForward::params() const {
   return fmt::format("{} activation {}", to_string(conv), to_string(activation));
 }
@@ -195,8 +205,12 @@ std::string CopyRuns::params() const {
   return fmt::format("count {} length {} from {} every {} to {} every {}", count, length, x_offset,
                      x_stride, y_offset, y_stride);
 }
-std::string RandomUniform::params() const { return fmt::format("{} in {}..{}", draw(key), low, high); }
-std::string RandomNormal::params() const { return fmt::format("{} mean {} std {}", draw(key), mean, std); }
+std::string RandomUniform::params() const {
+  return fmt::format("{} in {}..{}", draw(key), low, high);
+}
+std::string RandomNormal::params() const {
+  return fmt::format("{} mean {} std {}", draw(key), mean, std);
+}
 std::string DropoutForward::params() const { return fmt::format("{} p {}", draw(key), p); }
 std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }

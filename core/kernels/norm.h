@@ -7,10 +7,10 @@
 
 namespace adret::kernels {
 
-// Training: mean and biased variance of x (..., C) per channel; y = (x - mean) * rstd * weight + bias
-// with rstd = 1 / sqrt(variance + epsilon). running = (1 - momentum) * running + momentum * new, the
-// variance unbiased. Statistics and parameters (C) are f32, f64 for f64 x; weight, bias and the
-// running ones may be undefined.
+// Training: mean and biased variance of x (..., C) per channel; y = (x - mean) * rstd * weight +
+// bias with rstd = 1 / sqrt(variance + epsilon). running = (1 - momentum) * running + momentum *
+// new, the variance unbiased. Statistics and parameters (C) are f32, f64 for f64 x; weight, bias
+// and the running ones may be undefined.
 struct BatchNormForward {
   static constexpr const char* name = "batch_norm_forward";
   TensorView x, weight, bias, running_mean, running_var, y, mean, rstd;

@@ -29,15 +29,17 @@ struct SgdGroup {
   double lr, momentum, weight_decay, nesterov;  // nesterov: 0 or 1
 };
 
-// g += weight_decay * value; momentum = mu * momentum + g; value -= lr * (nesterov ? g + mu * momentum
-// : momentum), as in PyTorch (Sutskever et al. 2013). `momentum` is undefined when no group has any.
+// g += weight_decay * value; momentum = mu * momentum + g; value -= lr * (nesterov ? g + mu *
+// momentum : momentum), as in PyTorch (Sutskever et al. 2013). `momentum` is undefined when no
+// group has any.
 struct SgdStep {
   static constexpr const char* name = "sgd_step";
   TensorView values, grads, momentum, segments, groups;
 
   auto inputs() const {
-    return operands(Operand{"values", values}, Operand{"grads", grads}, Operand{"momentum", momentum},
-                    Operand{"segments", segments}, Operand{"groups", groups});
+    return operands(Operand{"values", values}, Operand{"grads", grads},
+                    Operand{"momentum", momentum}, Operand{"segments", segments},
+                    Operand{"groups", groups});
   }
   auto outputs() const {
     return operands(Operand{"values", values}, Operand{"momentum", momentum});
@@ -49,8 +51,8 @@ struct AdamGroup {
   double lr, beta1, beta2, epsilon, weight_decay, decoupled;  // decoupled: 0 Adam, 1 AdamW
 };
 
-// Adam (Kingma and Ba 2015, algorithm 1, with epsilon added to sqrt(v hat)), or AdamW (Loshchilov and
-// Hutter 2019). `steps` (parameters) i64 counts each parameter's own steps and is raised first.
+// Adam (Kingma and Ba 2015, algorithm 1, with epsilon added to sqrt(v hat)), or AdamW (Loshchilov
+// and Hutter 2019). `steps` (parameters) i64 counts each parameter's own steps and is raised first.
 struct AdamStep {
   static constexpr const char* name = "adam_step";
   TensorView values, grads, first, second, steps, segments, groups;
@@ -77,7 +79,8 @@ struct GradientNorm {
   double flops() const { return 0.5 * double(grads.bytes()); }
 };
 
-// Active gradients times min(1, max_norm / norm) (Pascanu et al. 2013); untouched if norm is not finite.
+// Active gradients times min(1, max_norm / norm) (Pascanu et al. 2013); untouched if norm is not
+// finite.
 struct ClipByNorm {
   static constexpr const char* name = "clip_by_norm";
   TensorView grads, segments, norm;

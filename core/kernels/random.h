@@ -39,8 +39,8 @@ struct RandomNormal {
   std::string params() const;
 };
 
-// Dropout (Srivastava et al. 2014): mask (u8) is 0 with probability p, else 1; y = x * mask / (1 - p),
-// exactly 0 where dropped, also for p = 1. One word an element, dropped when word < p * 2^32.
+// Dropout (Srivastava et al. 2014): mask (u8) is 0 with probability p, else 1; y = x * mask / (1 -
+// p), exactly 0 where dropped, also for p = 1. One word an element, dropped when word < p * 2^32.
 struct DropoutForward {
   static constexpr const char* name = "dropout_forward";
   TensorView x, step, y, mask;

@@ -7,7 +7,8 @@
 
 namespace adret::kernels {
 
-// y = exp(x) / sum exp(x) along `dim` (0..rank-1), or its logarithm; the maximum is taken off first.
+// y = exp(x) / sum exp(x) along `dim` (0..rank-1), or its logarithm; the maximum is taken off
+// first.
 struct SoftmaxForward {
   static constexpr const char* name = "softmax_forward";
   TensorView x, y;

@@ -1,0 +1,147 @@
+// Nodes, leaves and the tensors' links to them.
+#include <adret/autograd/node.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+
+#include <atomic>
+
+namespace adret {
+namespace {
+
+uint64_t next_sequence() {
+  static std::atomic<uint64_t> counter{0};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Node::Node(bool is_leaf) : sequence_(next_sequence()), is_leaf_(is_leaf) {}
+
+// Note [Iterative teardown]
+// Deleting a node drops its inputs, which may drop theirs: as deep as the graph. So a node whose
+// last handle goes is queued, and the outermost call deletes the queue in a loop.
+void Node::destroy() noexcept {
+  thread_local std::vector<Node*> queue;
+  thread_local bool draining = false;
+  queue.push_back(this);
+  if (draining) return;
+  draining = true;
+  while (!queue.empty()) {
+    Node* node = queue.back();
+    queue.pop_back();
+    delete node;
+  }
+  draining = false;
+}
+
+Leaf::Leaf(const Tensor& tensor) : Node(true) {
+  output_specs_.push_back({tensor.shape(), tensor.dtype(), tensor.device()});
+}
+
+namespace {
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.byte_offset() == b.byte_offset();
+}
+
+}  // namespace
+
+// Takes a whole gradient of this pass: the first moves in (or into its slot), later ones are added.
+std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
+  const Tensor& incoming = grads[0];
+  slot_lent = false;
+  if (grad_enabled()) {
+    grad = grad.defined() ? add(grad, incoming) : incoming;
+  } else if (grad.defined()) {
+    const bool in_place = grad.is_unique() || (slot.defined() && same_memory(grad, slot));
+    Tensor total = in_place ? grad : Tensor::empty(grad.shape(), {grad.dtype(), grad.device()});
+    run(kernels::Binary{.a = grad, .b = incoming, .y = total, .op = kernels::BinaryOp::add});
+    total.bump_version();
+    grad = total;
+  } else if (slot.defined()) {
+    if (!same_memory(incoming, slot)) run(kernels::Copy{.x = incoming, .y = slot});
+    slot.bump_version();
+    grad = slot;
+  } else {
+    grad = incoming;
+  }
+  return {};
+}
+
+Leaf* as_leaf(Node* node) { return node && node->is_leaf() ? static_cast<Leaf*>(node) : nullptr; }
+
+Leaf* leaf_of(const Tensor& tensor) { return as_leaf(static_cast<Node*>(tensor.node().get())); }
+
+bool any_requires_grad(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.defined() && tensor.requires_grad()) return true;
+  }
+  return false;
+}
+
+void attach(IntrusivePtr<Node> node, std::span<const Tensor> outputs,
+            std::span<const Tensor> inputs) {
+  node->edges_.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    if (input.defined() && input.requires_grad()) {
+      node->edges_.push_back(
+          {IntrusivePtr<Node>(static_cast<Node*>(input.node().get())), input.output_index()});
+    } else {
+      node->edges_.emplace_back();
+    }
+  }
+  node->output_specs_.reserve(outputs.size());
+  for (const Tensor& output : outputs) {
+    output.set_node(node, int(node->output_specs_.size()));
+    node->output_specs_.push_back({output.shape(), output.dtype(), output.device()});
+  }
+}
+
+bool Tensor::is_leaf() const { return !body().node || leaf_of(*this); }
+
+Tensor& Tensor::set_requires_grad(bool value) {
+  if (!is_leaf()) {
+    throw Error(fmt::format(
+        "[set_requires_grad] the tensor {} is the result of {}; only leaves can change: use "
+        "detach() for a constant",
+        to_string(shape()), static_cast<Node*>(body().node.get())->name()));
+  }
+  if (value && !is_floating(dtype())) {
+    throw ShapeError(fmt::format(
+        "[set_requires_grad] a {} tensor has no gradient; convert it with to(DType::f32)",
+        adret::name(dtype())));
+  }
+  if (value == requires_grad()) return *this;
+  set_node(value ? IntrusivePtr<GraphNode>(make_intrusive<Leaf>(*this)) : nullptr, 0);
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  const Leaf* leaf = leaf_of(*this);
+  return leaf ? leaf->grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& grad) {
+  Leaf* leaf = leaf_of(*this);
+  if (!leaf) {
+    if (!grad.defined()) return;
+    throw Error(
+        fmt::format("[set_grad] the tensor {} is no leaf that requires a gradient; call "
+                    "set_requires_grad(true) first",
+                    to_string(shape())));
+  }
+  if (grad.defined() &&
+      (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
+    throw ShapeError(
+        fmt::format("[set_grad] the gradient is {} {} {}, the tensor {} {} {}; they must agree",
+                    to_string(grad.shape()), adret::name(grad.dtype()), to_string(grad.device()),
+                    to_string(shape()), adret::name(dtype()), to_string(device())));
+  }
+  leaf->grad = grad;
+}
+
+Tensor Tensor::detach() const { return alias(shape()); }
+
+}  // namespace adret

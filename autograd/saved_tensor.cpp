@@ -1,0 +1,32 @@
+// Saved tensors and their versions.
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/error.h>
+#include <fmt/core.h>
+
+namespace adret {
+
+SavedTensor::SavedTensor(const Tensor& tensor)
+    : tensor_(tensor), version_(tensor.defined() ? tensor.version() : 0) {}
+
+const Tensor& SavedTensor::unpack(const Node& node) const {
+  if (tensor_.defined() && tensor_.version() != version_) {
+    throw Error(
+        fmt::format("[{}] a tensor {} {} that backward still needs was written to after the "
+                    "forward (version {}, saved at "
+                    "{}); write into a clone() instead, or after backward",
+                    node.name(), to_string(tensor_.shape()), name(tensor_.dtype()),
+                    tensor_.version(), version_));
+  }
+  return tensor_;
+}
+
+SavedOutput::SavedOutput(const Tensor& output, int index)
+    : saved_(output.detach()), index_(index) {}
+
+Tensor SavedOutput::unpack(Node& node) const {
+  Tensor output = saved_.unpack(node).detach();
+  output.set_node(IntrusivePtr<GraphNode>(&node), index_);
+  return output;
+}
+
+}  // namespace adret
