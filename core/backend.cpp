@@ -3,6 +3,7 @@
 #include <adret/core/cpu/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/random.h>
 
 #include <array>
 #include <utility>
@@ -37,6 +38,7 @@ Backend& backend_for(Device device) {
 }
 
 std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> backend) {
+  random::release_step_words(type);
   return std::exchange(slots().backend[size_t(type)], std::move(backend));
 }
 

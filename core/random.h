@@ -27,6 +27,9 @@ struct RandomKey {
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 // The Philox key of a seed and stream.
 std::array<uint32_t, 2> philox_key(const RandomKey& key);
+// The counter of block `block` of a call: (block in two words, call, step); a step beyond 2^32
+// wraps.
+std::array<uint32_t, 4> philox_counter(const RandomKey& key, uint64_t block, int64_t step);
 
 // This thread's generator.
 namespace random {
@@ -40,8 +43,10 @@ RandomKey next(RandomStream stream);
 // depend on the seed and its index alone.
 void begin_step(int64_t step);
 int64_t step();
-// The step as a scalar i64 on the device, for kernels to read.
+// The step as a scalar i64 on the device, for kernels to read; begin_step writes the new value.
 Tensor step_word(Device device);
+// Lets go of this thread's step words on a type of device, before its backend goes.
+void release_step_words(DeviceType type);
 // 0..n-1 in an order that depends on the key and `step` alone (Fisher and Yates 1938).
 std::vector<int64_t> permutation(int64_t n, RandomKey key, int64_t step);
 
