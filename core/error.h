@@ -11,6 +11,16 @@ namespace adret {
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
+  // Adds the layer whose forward failed, once, so that the innermost one stays: "... (in
+  // Net/conv1)".
+  void set_origin(const std::string& path) {
+    if (has_origin_) return;
+    has_origin_ = true;
+    std::runtime_error::operator=(std::runtime_error(what() + (" (in " + path + ")")));
+  }
+
+ private:
+  bool has_origin_ = false;
 };
 
 // Shapes, ranks, dtypes or arguments that do not go together.
