@@ -127,7 +127,8 @@ class Engine {
       if (!into_leaves_) return;
       leaf->backward(state.pending);
       state.pending[0] = Tensor();
-      if (leaf->parameter) reached.push_back({leaf, leaf->output_spec(0).shape});
+      if (leaf->parameter)
+        reached.push_back({leaf, leaf->output_spec(0).shape, leaf->slot.defined()});
       return;
     }
     const std::vector<Tensor> gradients = node.backward(state.pending);

@@ -23,10 +23,12 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // Adds to the gradient of every leaf behind `outputs`. Tensor::backward is this for one scalar.
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
 
-// The parameters of modules that this thread's last backward() gave a gradient.
+// The parameters of modules that this thread's last backward() gave a gradient. The leaf may be
+// gone since: its address is for comparing.
 struct ReachedParameter {
   const Leaf* leaf;
   Shape shape;
+  bool in_arena;  // had a place in an optimizer's arena
 };
 const std::vector<ReachedParameter>& reached_parameters();
 
