@@ -4,6 +4,7 @@
 #include <adret/core/dtype.h>
 #include <adret/core/error.h>
 
+#include <cstdint>
 #include <string>
 
 namespace adret::cpu {
@@ -18,6 +19,32 @@ void dispatch_float(DType dtype, const char* kernel, F&& f) {
     default:
       throw ShapeError(std::string("[") + kernel + "] runs in f32 and f64 on the CPU, not in " +
                        adret::name(dtype) + "; convert with to(DType::f32)");
+  }
+}
+
+// The same for every dtype.
+template <class F>
+void dispatch_all(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    case DType::i32: return f(int32_t{});
+    case DType::i64: return f(int64_t{});
+    case DType::u8: return f(uint8_t{});
+    case DType::boolean: return f(bool{});
+  }
+}
+
+// The same for kernels that only move elements: f gets an unsigned integer of the dtype's size.
+template <class F>
+void dispatch_size(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
   }
 }
 

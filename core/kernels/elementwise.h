@@ -29,7 +29,8 @@ struct Copy {
   double flops() const { return 0; }
 };
 
-// y = x converted to y's dtype. Floats become integers by truncation; anything not 0 becomes true.
+// y = x converted to y's dtype. Floats become integers by truncation, beyond the range the nearest
+// one and 0 for NaN; integers wrap; anything not 0 becomes true.
 struct Cast {
   static constexpr const char* name = "cast";
   TensorView x, y;
@@ -100,7 +101,8 @@ const char* to_string(BinaryOp op);
 constexpr bool is_comparison(BinaryOp op) { return op >= BinaryOp::equal; }
 
 // y = a op b; a and b have one dtype and broadcast to y's shape. y may be a or b of its own shape.
-// Arithmetic takes floating dtypes and i32, i64; comparisons take every dtype.
+// Arithmetic takes floating dtypes and i32, i64; comparisons take every dtype. NaN wins in maximum
+// and minimum. Integers wrap; their quotient truncates and is 0 for a divisor of 0.
 struct Binary {
   static constexpr const char* name = "binary";
   TensorView a, b, y;

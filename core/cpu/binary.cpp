@@ -1,0 +1,164 @@
+// Functions of two operands that broadcast, and the broadcast by itself.
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/loop_nest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace adret::cpu {
+
+using kernels::BinaryOp;
+
+namespace {
+
+// y = f(a, b) over one run; y may be a or b.
+template <class T, class R, class F>
+void binary_run(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* y, int64_t n, F f) {
+  // Only floats are worth the copies of the loop that vectorise.
+  if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, R>) {
+    if (a_stride == 1 && b_stride == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+      return;
+    }
+    if (a_stride == 1 && b_stride == 0) {
+      const T value = *b;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], value);
+      return;
+    }
+    if (a_stride == 0 && b_stride == 1) {
+      const T value = *a;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) y[i] = f(value, b[i]);
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) y[i] = f(a[i * a_stride], b[i * b_stride]);
+}
+
+template <class T, class R, class F>
+void binary(const kernels::Binary& call, F f) {
+  const auto nest = broadcast_nest<2>(call.y.shape, {call.a.shape, call.b.shape});
+  const auto strides = nest.inner_strides();
+  const T *a = call.a.as<T>(), *b = call.b.as<T>();
+  R* y = call.y.as<R>();
+  nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
+    binary_run(a + offsets[0], strides[0], b + offsets[1], strides[1], y + first, length, f);
+  });
+}
+
+template <class Int>
+using Unsigned = std::make_unsigned_t<Int>;
+
+// Exponentiation by squaring, modulo 2^bits; negative exponents truncate the fraction.
+template <class Int>
+Int integer_power(Int base, Int exponent) {
+  if (exponent < 0) {
+    if (base == 1) return 1;
+    if (base == -1) return exponent % 2 ? -1 : 1;
+    return 0;
+  }
+  Unsigned<Int> result = 1, square = Unsigned<Int>(base);
+  for (; exponent; exponent >>= 1, square *= square) {
+    if (exponent & 1) result *= square;
+  }
+  return Int(result);
+}
+
+template <class Int>
+Int integer_quotient(Int a, Int b) {
+  if (b == 0) return 0;
+  return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 would trap
+}
+
+template <class T>
+T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+T smaller(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
+template <class T>
+void run_arithmetic(const kernels::Binary& call) {
+  constexpr bool is_float = std::is_floating_point_v<T>;
+  // Integers wrap, which is defined for unsigned types only.
+  using W =
+      typename std::conditional_t<is_float, std::type_identity<T>, std::make_unsigned<T>>::type;
+  switch (call.op) {
+    case BinaryOp::add: return binary<T, T>(call, [](T a, T b) { return T(W(a) + W(b)); });
+    case BinaryOp::subtract: return binary<T, T>(call, [](T a, T b) { return T(W(a) - W(b)); });
+    case BinaryOp::multiply: return binary<T, T>(call, [](T a, T b) { return T(W(a) * W(b)); });
+    case BinaryOp::divide:
+      return binary<T, T>(call, [](T a, T b) {
+        if constexpr (is_float) {
+          return a / b;
+        } else {
+          return integer_quotient(a, b);
+        }
+      });
+    case BinaryOp::maximum: return binary<T, T>(call, [](T a, T b) { return larger(a, b); });
+    case BinaryOp::minimum: return binary<T, T>(call, [](T a, T b) { return smaller(a, b); });
+    case BinaryOp::power:
+      return binary<T, T>(call, [](T a, T b) {
+        if constexpr (is_float) {
+          return std::pow(a, b);
+        } else {
+          return integer_power(a, b);
+        }
+      });
+    default: return;  // comparisons
+  }
+}
+
+template <class T>
+void run_comparison(const kernels::Binary& call) {
+  switch (call.op) {
+    case BinaryOp::equal: return binary<T, bool>(call, [](T a, T b) { return a == b; });
+    case BinaryOp::not_equal: return binary<T, bool>(call, [](T a, T b) { return a != b; });
+    case BinaryOp::less: return binary<T, bool>(call, [](T a, T b) { return a < b; });
+    case BinaryOp::less_equal: return binary<T, bool>(call, [](T a, T b) { return a <= b; });
+    case BinaryOp::greater: return binary<T, bool>(call, [](T a, T b) { return a > b; });
+    case BinaryOp::greater_equal: return binary<T, bool>(call, [](T a, T b) { return a >= b; });
+    default: return;  // arithmetic
+  }
+}
+
+}  // namespace
+
+void run(const kernels::Binary& call) {
+  if (is_comparison(call.op)) {
+    return dispatch_all(call.a.dtype, [&](auto zero) { run_comparison<decltype(zero)>(call); });
+  }
+  switch (call.a.dtype) {
+    case DType::i32: return run_arithmetic<int32_t>(call);
+    case DType::i64: return run_arithmetic<int64_t>(call);
+    default:
+      dispatch_float(call.a.dtype, call.name,
+                     [&](auto zero) { run_arithmetic<decltype(zero)>(call); });
+  }
+}
+
+void run(const kernels::Broadcast& call) {
+  const auto nest = broadcast_nest<1>(call.y.shape, {call.x.shape});
+  const bool repeats = nest.inner_strides()[0] == 0;
+  dispatch_size(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = call.x.as<T>();
+    T* y = call.y.as<T>();
+    nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
+      if (repeats) {
+        std::fill_n(y + first, length, x[offsets[0]]);
+      } else {
+        std::copy_n(x + offsets[0], length, y + first);
+      }
+    });
+  });
+}
+
+}  // namespace adret::cpu
