@@ -1,0 +1,70 @@
+// Shapes: limits, negative dimensions, broadcasting.
+#include <adret/core/error.h>
+#include <adret/core/shape.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+
+namespace adret {
+namespace {
+
+TEST(Shape, CountsNegativeDimensionsFromTheEnd) {
+  const Shape shape{2, 3, 5};
+  EXPECT_EQ(shape[-1], 5);
+  EXPECT_EQ(shape[-3], 2);
+  EXPECT_EQ(shape.numel(), 30);
+  EXPECT_EQ(Shape{}.numel(), 1);
+  EXPECT_EQ((Shape{4, 0, 3}).numel(), 0);
+}
+
+TEST(Shape, NamesTheDimensionThatIsOutOfRange) {
+  expect_error<ShapeError>(
+      [] {
+        return Shape{2, 3}[2];
+      },
+      "[shape] dimension 2 is out of range for shape (2, 3); wanted -2..1");
+  expect_error<ShapeError>([] { return Shape{}.resolve_dim("sum", 0); },
+                           "[sum] dimension 0 is out of range");
+}
+
+TEST(Shape, RefusesNegativeSizesAndTooManyDimensions) {
+  expect_error<ShapeError>([] { return Shape{2, -3}; }, "[shape] negative size in (2, -3)");
+  expect_error<ShapeError>([] { return Shape{1, 1, 1, 1, 1, 1, 1}; },
+                           "[shape] 7 dimensions; a tensor has at most 6");
+  expect_error<ShapeError>([] { return Shape({1, 1, 1, 1, 1, 1}).inserted(0, 2); }, "[shape]");
+}
+
+TEST(Shape, ReplacesRemovesAndInsertsDimensions) {
+  const Shape shape{2, 3, 5};
+  EXPECT_EQ(shape.with(1, 7), (Shape{2, 7, 5}));
+  EXPECT_EQ(shape.without(0), (Shape{3, 5}));
+  EXPECT_EQ(shape.inserted(3, 7), (Shape{2, 3, 5, 7}));
+  EXPECT_EQ(shape.inserted(0, 7), (Shape{7, 2, 3, 5}));
+}
+
+TEST(Shape, PrintsAsTuple) {
+  EXPECT_EQ(to_string(Shape{}), "()");
+  EXPECT_EQ(to_string(Shape{3}), "(3,)");
+  EXPECT_EQ(to_string(Shape{3, 4}), "(3, 4)");
+}
+
+// Expected shapes: NumPy's broadcasting rules (numpy.broadcast_shapes).
+TEST(Broadcast, FollowsNumpy) {
+  EXPECT_EQ(broadcast("add", {5, 4}, {4}), (Shape{5, 4}));
+  EXPECT_EQ(broadcast("add", {15, 3, 5}, {15, 1, 5}), (Shape{15, 3, 5}));
+  EXPECT_EQ(broadcast("add", {8, 1, 6, 1}, {7, 1, 5}), (Shape{8, 7, 6, 5}));
+  EXPECT_EQ(broadcast("add", {}, {2, 3}), (Shape{2, 3}));
+  EXPECT_EQ(broadcast("add", {0, 3}, {1, 3}), (Shape{0, 3}));
+  EXPECT_EQ(broadcast("add", {1}, {0}), (Shape{0}));
+}
+
+TEST(Broadcast, NamesBothShapes) {
+  expect_error<ShapeError>(
+      [] {
+        return broadcast("add", {2, 3}, {2, 4});
+      },
+      "[add] shapes (2, 3) and (2, 4) do not broadcast: dimension 1 from the end is 3 and 4");
+}
+
+}  // namespace
+}  // namespace adret

@@ -1,0 +1,101 @@
+// The waist: calls as values, decorators, custom kernels, backends in their slots.
+#include <adret/core/backend.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/tensor.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+TEST(Kernel, PrintsItselfAndKnowsItsCost) {
+  const Tensor x = Tensor::zeros({2, 8, 8, 3}), weight = Tensor::zeros({4, 3, 3, 3}),
+               y = Tensor::empty({2, 6, 6, 4});
+  const Kernel call(Conv2dForward{.x = x, .weight = weight, .y = y});
+  EXPECT_EQ(to_string(call),
+            "conv2d_forward x=(2, 8, 8, 3) f32 cpu weight=(4, 3, 3, 3) f32 cpu bias=none -> y=(2, "
+            "6, 6, 4) f32 cpu "
+            "stride 1x1 padding 0x0 dilation 1x1 groups 1 activation none");
+  // 2 * 6 * 6 * 4 outputs of 3 * 3 * 3 multiply-adds; bytes: (384 + 108 + 288) floats.
+  EXPECT_EQ(flops(call), 2.0 * 288 * 27);
+  EXPECT_EQ(bytes_moved(call), 4.0 * (384 + 108 + 288));
+}
+
+struct Log : Decorator {
+  std::vector<std::string>& lines;
+  std::string label;
+  Log(std::vector<std::string>& out, std::string name) : lines(out), label(std::move(name)) {}
+  void run(const Kernel& call) override {
+    lines.push_back(label + " " + kernel_name(call));
+    // A decorator's own kernels go outwards: this must not recurse.
+    if (label == "inner") Tensor::zeros({1});
+    forward(call);
+  }
+};
+
+TEST(Decorator, SeesEveryCallFromTheInsideOut) {
+  std::vector<std::string> lines;
+  {
+    Log outer(lines, "outer");
+    Log inner(lines, "inner");
+    Tensor::zeros({2});
+  }
+  Tensor::zeros({2});
+  EXPECT_EQ(lines, (std::vector<std::string>{"inner fill", "outer fill", "outer fill"}));
+}
+
+struct Failing : Decorator {
+  void run(const Kernel&) override { throw Error("refused"); }
+};
+
+TEST(Decorator, StaysInPlaceAfterAnError) {
+  std::vector<std::string> lines;
+  Log outer(lines, "outer");
+  {
+    Failing failing;
+    EXPECT_THROW(Tensor::zeros({2}), Error);
+    EXPECT_THROW(Tensor::zeros({2}), Error);
+  }
+  EXPECT_NO_THROW(Tensor::zeros({2}));
+  EXPECT_EQ(lines.size(), 1u);
+}
+
+struct AddOne final : CustomKernel {
+  const char* name() const override { return "add_one"; }
+  void run_cpu(Views in, Views out) const override {
+    for (int64_t i = 0; i < in[0].numel(); ++i) out[0].as<float>()[i] = in[0].as<float>()[i] + 1;
+  }
+};
+
+TEST(Custom, CrossesTheWaistLikeAnyKernel) {
+  const AddOne kernel;
+  const Tensor x = Tensor::from({1.f, 2.f}, {2}), y = Tensor::empty({2});
+  const TensorView inputs_of[] = {x}, outputs_of[] = {y};
+  std::vector<std::string> lines;
+  {
+    Log log(lines, "seen");
+    run(Custom{.kernel = &kernel, .in = inputs_of, .out = outputs_of});
+  }
+  EXPECT_EQ(y.to_vector(), (std::vector<float>{2, 3}));
+  EXPECT_EQ(lines, std::vector<std::string>{"seen custom"});
+  EXPECT_EQ(to_string(Kernel(Custom{.kernel = &kernel, .in = inputs_of, .out = outputs_of})),
+            "custom in=(2,) f32 cpu -> out=(2,) f32 cpu add_one");
+  expect_error<DeviceError>(
+      [&] {
+        kernel.run_cuda(inputs_of, outputs_of, nullptr);
+        return 0;
+      },
+      "[add_one] this custom kernel runs on the CPU only");
+}
+
+TEST(NameScope, IsAPathPerThread) {
+  NameScope outer("net"), inner("conv1");
+  EXPECT_EQ(NameScope::path(), "net/conv1");
+}
+
+}  // namespace
+}  // namespace adret
