@@ -26,3 +26,4 @@
 #include <adret/core/tensor.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
+#include <adret/layers/module.h>

@@ -6,11 +6,13 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adret)
 
 install(TARGETS adret EXPORT adret_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES adret.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret)
-# The backends' own headers stay inside.
+file(STRINGS cmake/private_headers.txt private_headers REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/private_headers.txt)
+list(TRANSFORM private_headers REPLACE "/$" "")
+list(TRANSFORM private_headers REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
 install(DIRECTORY core autograd layers optim train data
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret
-        FILES_MATCHING PATTERN "*.h"
-        PATTERN "core/cpu" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" ${private_headers})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT adret_targets FILE adret-targets.cmake NAMESPACE adret:: DESTINATION ${package_dir})

@@ -13,6 +13,8 @@ loader.exec_module(check)
 
 HEADER = "// Owns a thing.\n#pragma once\n"
 GOOD = {
+    "cmake/private_headers.txt": "# Private.\ncore/cpu/\ncore/inner.h\n",
+    "core/inner.h": HEADER + "#include <fmt/core.h>\n",
     "adret.h": HEADER + "#include <adret/layers/linear.h>\n",
     "core/shape.h": HEADER + "#include <vector>\n",
     "core/kernels/conv.h": HEADER + "#include <adret/core/shape.h>\n",
@@ -64,7 +66,9 @@ class Check(unittest.TestCase):
     def test_backends_stay_inside(self):
         self.assert_breach("layers/a.cpp", "// A.\n#include <adret/core/cpu/kernels.h>\n", "only core")
         self.assert_breach("core/shape.h", HEADER + "#include <adret/core/cpu/kernels.h>\n",
-                           "must not include a backend's")
+                           "must not include a private one")
+        self.assert_breach("core/shape.h", HEADER + "#include <adret/core/inner.h>\n",
+                           "must not include a private one")
 
     def test_public_headers_include_no_other_library(self):
         for name in ("Eigen/Core", "fmt/core.h", "zlib.h", "nlohmann/json.hpp"):
