@@ -1,0 +1,23 @@
+// Argument checks of the layers.
+#include <adret/core/error.h>
+#include <adret/layers/check.h>
+#include <fmt/core.h>
+
+namespace adret {
+
+int64_t at_least(int64_t limit, int64_t value, const char* layer, const char* argument) {
+  if (value >= limit) return value;
+  throw Error(fmt::format("[{}] {} is {}; it must be at least {}", layer, argument, value, limit));
+}
+
+Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argument) {
+  if (value.h >= limit && value.w >= limit) return value;
+  throw Error(fmt::format("[{}] {} is {}; it must be at least {}", layer, argument,
+                          to_string(value), to_string(Size2(limit))));
+}
+
+Tensor in_dtype_of(const Tensor& weight, const Tensor& x) {
+  return is_floating(x.dtype()) && x.dtype() != weight.dtype() ? x.to(weight.dtype()) : x;
+}
+
+}  // namespace adret

@@ -1,0 +1,16 @@
+// What the layers' constructors and forwards share: argument checks and the cast of the input.
+#pragma once
+
+#include <adret/core/size2.h>
+#include <adret/core/tensor.h>
+
+namespace adret {
+
+// Return the value; throw Error naming the layer, the argument, its value and the limit.
+int64_t at_least(int64_t limit, int64_t value, const char* layer, const char* argument);
+Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argument);
+
+// A floating input in the dtype of the layer's weight; others as they are.
+Tensor in_dtype_of(const Tensor& weight, const Tensor& x);
+
+}  // namespace adret

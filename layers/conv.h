@@ -1,0 +1,33 @@
+// Convolution layers.
+#pragma once
+
+#include <adret/autograd/ops/conv.h>
+#include <adret/layers/module.h>
+
+namespace adret {
+
+struct Conv2dLayerOptions {
+  Size2 kernel;  // must be given
+  Size2 stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+  Activation activation = Activation::none;  // fused
+};
+
+// Two-dimensional convolution: (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv2d. The
+// weight (out_channels, KH, KW, in_channels / groups) and bias start as PyTorch's, see
+// init::fan_in_uniform_.
+class Conv2d : public Layer<Conv2d> {
+ public:
+  // Throws Error for sizes out of range and channels that groups does not divide.
+  Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options);
+  Tensor forward(const Tensor& x);
+  Conv2d rebuild() const { return Conv2d(in_channels, out_channels, options); }
+
+  const int64_t in_channels, out_channels;
+  const Conv2dLayerOptions options;
+  Parameter& weight;
+  Parameter& bias;
+};
+
+}  // namespace adret
