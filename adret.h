@@ -26,4 +26,16 @@
 #include <adret/core/tensor.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
+#include <adret/layers/activation.h>
+#include <adret/layers/conv.h>
+#include <adret/layers/dropout.h>
+#include <adret/layers/flatten.h>
+#include <adret/layers/init.h>
+#include <adret/layers/linear.h>
+#include <adret/layers/models/lenet.h>
+#include <adret/layers/models/mlp.h>
+#include <adret/layers/models/mnist_cnn.h>
 #include <adret/layers/module.h>
+#include <adret/layers/norm.h>
+#include <adret/layers/pool.h>
+#include <adret/layers/sequential.h>
