@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adret)
 
 install(TARGETS adret EXPORT adret_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS ${cpu_backends} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES adret.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret)
 file(STRINGS cmake/private_headers.txt private_headers REGEX "^[^#]")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/private_headers.txt)

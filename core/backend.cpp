@@ -1,8 +1,8 @@
 // The backends' slots, this thread's decorators and names, and the way of a kernel call.
 #include <adret/core/backend.h>
-#include <adret/core/cpu/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/plugin.h>
 #include <adret/core/random.h>
 
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 
 struct Slots {
   std::array<std::unique_ptr<Backend>, 2> backend;
-  Slots() { backend[size_t(DeviceType::cpu)] = make_cpu_backend(); }
+  Slots() { backend[size_t(DeviceType::cpu)] = load_cpu_backend(); }
 };
 
 // Never destroyed: tensors in static storage may outlive main.

@@ -38,6 +38,9 @@ Backend& backend_for(Device device);
 // Tensors of the old one must be gone.
 std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> backend);
 
+// The instruction set of the CPU kernels in use, for reports: "x86-64-v3".
+std::string cpu_arch();
+
 // Sees every kernel call of this thread while it is the innermost one: forward() runs the call
 // on, through the next decorator outwards and at last the backend. Profilers, recorders and
 // checks are decorators; nothing else hooks into the library.

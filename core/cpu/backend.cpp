@@ -1,6 +1,6 @@
 // Routes each kernel to its implementation; aligned host memory behind a pool.
-#include <adret/core/cpu/backend.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/plugin.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -34,12 +34,16 @@ class CpuBackend final : public Backend, DeviceServices {
   MemoryPool pool_{"cpu", allocator_, {.poison_free = true}};
 };
 
-}  // namespace
+std::unique_ptr<Backend> make() { return std::make_unique<CpuBackend>(); }
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+}  // namespace
 
 namespace cpu {
 void run(const kernels::Custom& call) { call.kernel->run_cpu(call.in, call.out); }
 }  // namespace cpu
 
 }  // namespace adret
+
+extern "C" __attribute__((visibility("default")))
+const adret::BackendPlugin adret_backend_plugin = {.stamp = adret::plugin_stamp(),
+                                                   .make = &adret::make};
