@@ -131,6 +131,8 @@ class Engine {
         reached.push_back({leaf, leaf->output_spec(0).shape, leaf->slot.defined()});
       return;
     }
+    // A second handle, so that the node does not overwrite what grad() returns.
+    const std::vector<Tensor> kept = state.keep ? state.pending : std::vector<Tensor>();
     const std::vector<Tensor> gradients = node.backward(state.pending);
     if (gradients.size() != node.edges_.size()) {
       throw Error(fmt::format("[{}] backward returned {} gradients for {} inputs", node.name(),

@@ -16,8 +16,8 @@ struct GradcheckOptions {
 };
 
 // Empty when every d(sum of outputs times fixed weights)/d(element) agrees, else a text that says
-// which input, which element and which two values. Inputs are f64 and are left as they were; those
-// that require no gradient are constants. Throws ShapeError for other dtypes.
+// which input, which element and which two values. Inputs are left as they were; those that require
+// no gradient are constants. Throws ShapeError for a gradient in another dtype than f64.
 std::string gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                       const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

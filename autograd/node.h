@@ -37,7 +37,8 @@ class Node : public GraphNode {
   virtual const char* name() const = 0;
   // From one gradient per output (undefined where none arrived; there is always at least one) the
   // gradients of the inputs, in their order; undefined for an input that needs none, or for zero.
-  // Written with differentiable functions, it can be differentiated again.
+  // Written with differentiable functions, it can be differentiated again. A gradient that
+  // is_unique() may be overwritten while nothing is recorded.
   virtual std::vector<Tensor> backward(const std::vector<Tensor>& grads) = 0;
 
   // Whether this pass wants the gradient of an input.

@@ -21,7 +21,7 @@ const Tensor& SavedTensor::unpack(const Node& node) const {
 }
 
 SavedOutput::SavedOutput(const Tensor& output, int index)
-    : saved_(output.detach()), index_(index) {}
+    : saved_(output.defined() ? output.detach() : output), index_(index) {}
 
 Tensor SavedOutput::unpack(Node& node) const {
   Tensor output = saved_.unpack(node).detach();

@@ -26,7 +26,8 @@ class SavedTensor {
 };
 
 // An output of the node itself: kept outside the graph, so that there is no cycle, and put back
-// when unpacked. To be made before the output is recorded, as the node's constructor does.
+// when unpacked. To be made before the output is recorded, as the node's constructor does. May be
+// undefined, but not unpacked then.
 class SavedOutput {
  public:
   SavedOutput(const Tensor& output, int index = 0);

@@ -1,0 +1,67 @@
+// Checks that the functions share, so that each is written once and every text reads alike.
+#pragma once
+
+#include <adret/core/tensor.h>
+
+#include <string>
+
+namespace adret::check {
+
+// An argument by its name in the function's signature. Undefined ones pass every check.
+struct Argument {
+  const char* name;
+  const Tensor& tensor;
+};
+
+// Throws ShapeError "[function] problem", with the path of modules the call came from.
+[[noreturn]] void refuse(const char* function, const std::string& problem);
+[[noreturn]] void refuse_floating(const char* function, Argument x);
+[[noreturn]] void refuse_unlike(const char* function, Argument a, Argument b);
+[[noreturn]] void refuse_dtype(const char* function, Argument x, DType wanted);
+[[noreturn]] void refuse_shape(const char* function, Argument x, const std::string& wanted);
+
+inline void floating(const char* function, Argument x) {
+  if (!is_floating(x.tensor.dtype())) refuse_floating(function, x);
+}
+
+// Both on one device, else DeviceError.
+inline void same_device(const char* function, Argument a, Argument b) {
+  if (!b.tensor.defined() || a.tensor.device() == b.tensor.device()) return;
+  refuse_unlike(function, a, b);
+}
+
+// One device and one dtype.
+inline void alike(const char* function, Argument a, Argument b) {
+  if (!b.tensor.defined() ||
+      (a.tensor.dtype() == b.tensor.dtype() && a.tensor.device() == b.tensor.device())) {
+    return;
+  }
+  refuse_unlike(function, a, b);
+}
+
+inline void shape(const char* function, Argument x, const Shape& wanted) {
+  if (!x.tensor.defined() || x.tensor.shape() == wanted) return;
+  refuse_shape(function, x, to_string(wanted));
+}
+
+inline void dtype(const char* function, Argument x, DType wanted) {
+  if (!x.tensor.defined() || x.tensor.dtype() == wanted) return;
+  refuse_dtype(function, x, wanted);
+}
+
+// `layout` names the dimensions: rank("conv2d", {"x", x}, 4, "(N, H, W, C)").
+inline void rank(const char* function, Argument x, int rank, const char* layout) {
+  if (x.tensor.rank() != rank) refuse_shape(function, x, layout);
+}
+
+}  // namespace adret::check
+
+namespace adret {
+
+// Uninitialised, with the dtype and on the device of `like`.
+inline Tensor empty_like(const Tensor& like, const Shape& shape) {
+  return Tensor::empty(shape, {.dtype = like.dtype(), .device = like.device()});
+}
+inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.shape()); }
+
+}  // namespace adret

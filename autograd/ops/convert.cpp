@@ -1,0 +1,64 @@
+// Copies of a tensor: as it is, on another device, in another dtype.
+#include <adret/autograd/node.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/core/kernels/kernel.h>
+
+namespace adret {
+
+using namespace kernels;
+
+namespace {
+
+struct CloneBackward final : Node {
+  const char* name() const override { return "clone"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override { return {grads[0]}; }
+};
+
+struct ToDeviceBackward final : Node {
+  explicit ToDeviceBackward(Device source) : source(source) {}
+  const char* name() const override { return "to"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0].to(source)};
+  }
+  Device source;
+};
+
+struct CastBackward final : Node {
+  explicit CastBackward(DType source) : source(source) {}
+  const char* name() const override { return "to"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0].to(source)};
+  }
+  DType source;
+};
+
+}  // namespace
+
+Tensor Tensor::clone() const {
+  const Tensor y = empty_like(*this);
+  run(Copy{.x = *this, .y = y});
+  record<CloneBackward>({y}, {*this});
+  return y;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  const Tensor y = empty(shape(), {.dtype = dtype(), .device = device});
+  {
+    NoGrad no_grad;
+    copy_(y, *this);
+  }
+  record<ToDeviceBackward>({y}, {*this}, this->device());
+  return y;
+}
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == this->dtype()) return *this;
+  const Tensor y = empty(shape(), {.dtype = dtype, .device = device()});
+  run(Cast{.x = *this, .y = y});
+  if (is_floating(dtype)) record<CastBackward>({y}, {*this}, this->dtype());
+  return y;
+}
+
+}  // namespace adret

@@ -1,0 +1,154 @@
+// Loss functions.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/loss.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/softmax.h>
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+
+#include <numeric>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+// Losses are f32, or f64 for f64 operands.
+DType loss_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// -- cross-entropy -------------------------------------------------------------------
+
+// logits (N, C), labels (N).
+struct CrossEntropyNode final : Node {
+  CrossEntropyNode(const Tensor& logits, const Tensor& labels, const Tensor& log_sum_exp,
+                   const Tensor& counted, const CrossEntropyParams& params)
+      : logits(logits),
+        labels(labels),
+        log_sum_exp(log_sum_exp),
+        counted(counted),
+        params(params) {}
+  const char* name() const override { return "cross_entropy"; }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    if (grad_enabled()) return {composed(grads[0])};
+    const Tensor dlogits = grad_buffer(0);
+    run(CrossEntropyBackward{.logits = logits.unpack(*this),
+                             .labels = labels.unpack(*this),
+                             .log_sum_exp = log_sum_exp.unpack(*this),
+                             .counted = counted.unpack(*this),
+                             .dloss = grads[0],
+                             .dlogits = dlogits,
+                             .loss_params = params});
+    return {dlogits};
+  }
+
+  // (softmax(logits) - target) * dloss from public functions: can be differentiated again.
+  Tensor composed(const Tensor& dloss) const {
+    const Tensor& x = logits.unpack(*this);
+    const Tensor wide = x.to(dloss.dtype());
+    const Tensor column = labels.unpack(*this).to(DType::i64).reshape({-1, 1});
+    std::vector<int64_t> numbers(size_t(x.size(1)));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const Tensor classes = Tensor::from(numbers, {1, x.size(1)}, x.device());
+    const Tensor target = equal(column, classes).to(dloss.dtype()) * (1 - params.label_smoothing) +
+                          params.label_smoothing / double(x.size(1));
+    const Tensor ignored =
+        Tensor::full({}, double(params.ignore_index), {.dtype = DType::i64, .device = x.device()});
+    const Tensor counts = not_equal(column, ignored).to(dloss.dtype());
+    Tensor scale = params.reduction == Reduction::none ? dloss.reshape({-1, 1}) : dloss;
+    if (params.reduction == Reduction::mean) {
+      scale = scale / maximum(counted.unpack(*this), Tensor::ones({}, {dloss.dtype(), x.device()}));
+    }
+    return ((softmax(wide) - target) * counts * scale).to(x.dtype());
+  }
+
+  SavedTensor logits, labels, log_sum_exp, counted;
+  CrossEntropyParams params;
+};
+
+template <class T>
+void check_labels(const Tensor& labels, int64_t classes, int64_t ignore_index) {
+  const std::span<const T> values = labels.span<T>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((values[i] >= 0 && values[i] < classes) || values[i] == ignore_index) continue;
+    throw Error(fmt::format("[cross_entropy] label {} of sample {} is outside 0..{} ({} classes)",
+                            values[i], i, classes - 1, classes));
+  }
+}
+
+void check_cross_entropy(const Tensor& logits, const Tensor& labels,
+                         const CrossEntropyOptions& options) {
+  check::floating("cross_entropy", {"logits", logits});
+  check::same_device("cross_entropy", {"logits", logits}, {"labels", labels});
+  if (labels.dtype() != DType::i32 && labels.dtype() != DType::i64) {
+    check::refuse_dtype("cross_entropy", {"labels", labels}, DType::i64);
+  }
+  if (logits.rank() == 0) check::refuse_shape("cross_entropy", {"logits", logits}, "(..., C)");
+  if (logits.shape().without(logits.rank() - 1) != labels.shape()) {
+    check::refuse("cross_entropy",
+                  fmt::format("logits (..., C) are {}, labels {}; wanted one label a sample: {}",
+                              to_string(logits.shape()), to_string(labels.shape()),
+                              to_string(logits.shape().without(logits.rank() - 1))));
+  }
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    check::refuse("cross_entropy",
+                  fmt::format("label_smoothing is {}, wanted 0..1", options.label_smoothing));
+  }
+  if (!labels.device().is_cpu()) return;  // the kernel notes a wrong label
+  const auto check_values =
+      labels.dtype() == DType::i32 ? check_labels<int32_t> : check_labels<int64_t>;
+  check_values(labels, logits.size(-1), options.ignore_index);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
+                     const CrossEntropyOptions& options) {
+  check_cross_entropy(logits, labels, options);
+  const int64_t samples = labels.numel();
+  const Tensor flat = logits.rank() == 2 ? logits : logits.reshape({samples, logits.size(-1)});
+  const Tensor flat_labels = labels.rank() == 1 ? labels : labels.reshape({samples});
+  const bool reduced = options.reduction != Reduction::none;
+
+  const TensorOptions wide{.dtype = loss_dtype(logits), .device = logits.device()};
+  const Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
+  const Tensor log_sum_exp = Tensor::empty({samples}, wide);
+  const Tensor counted = Tensor::empty({}, wide);
+  const CrossEntropyParams params{.label_smoothing = options.label_smoothing,
+                                  .ignore_index = options.ignore_index,
+                                  .reduction = options.reduction};
+  run(CrossEntropyForward{.logits = flat,
+                          .labels = flat_labels,
+                          .loss = loss,
+                          .log_sum_exp = log_sum_exp,
+                          .counted = counted,
+                          .loss_params = params});
+  record<CrossEntropyNode>({loss}, {flat}, flat, flat_labels, log_sum_exp, counted, params);
+  return reduced || labels.rank() == 1 ? loss : loss.reshape(labels.shape());
+}
+
+// -- mean squared error ----------------------------------------------------------------
+
+Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions& options) {
+  check::alike("mse_loss", {"prediction", prediction}, {"target", target});
+  check::floating("mse_loss", {"prediction", prediction});
+  if (prediction.shape() != target.shape()) {
+    check::refuse("mse_loss",
+                  fmt::format("prediction is {}, target {}; shapes must be equal, "
+                              "reshape one of them",
+                              to_string(prediction.shape()), to_string(target.shape())));
+  }
+  const DType wide = loss_dtype(prediction);
+  const Tensor squares = square(prediction.to(wide) - target.to(wide));
+  switch (options.reduction) {
+    case Reduction::none: return squares;
+    case Reduction::sum: return sum(squares);
+    case Reduction::mean: break;
+  }
+  return mean(squares);
+}
+
+}  // namespace adret

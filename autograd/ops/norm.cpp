@@ -1,0 +1,176 @@
+// Batch normalisation.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/norm.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+// Statistics and parameters are f32, or f64 for f64 inputs.
+DType statistics_dtype(const Tensor& x) {
+  return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+}
+
+// Values per channel of x (..., C).
+int64_t count_per_channel(const Tensor& x) { return x.shape().without(x.rank() - 1).numel(); }
+
+Tensor channel_sum(const Tensor& x) { return sum_to(x, {x.size(-1)}); }
+Tensor channel_mean(const Tensor& x) { return channel_sum(x) / double(count_per_channel(x)); }
+
+// -- training ----------------------------------------------------------------------
+
+struct BatchNormNode final : Node {
+  BatchNormNode(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                double epsilon)
+      : x(x), weight(weight), mean(mean), rstd(rstd), epsilon(epsilon) {}
+  const char* name() const override { return "batch_norm"; }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    if (grad_enabled()) return composed(grads[0]);
+    std::vector<Tensor> result(3);
+    for (size_t i = 0; i < 3; ++i) {
+      if (needs_gradient(i)) result[i] = grad_buffer(i);
+    }
+    run(BatchNormBackward{.x = x.unpack(*this),
+                          .dy = grads[0],
+                          .weight = weight.unpack(*this),
+                          .mean = mean.unpack(*this),
+                          .rstd = rstd.unpack(*this),
+                          .dx = result[0],
+                          .dweight = result[1],
+                          .dbias = result[2]});
+    return result;
+  }
+
+  // From public functions, with the statistics as functions of x: can be differentiated again.
+  std::vector<Tensor> composed(const Tensor& grad) const {
+    const Tensor& in = x.unpack(*this);
+    const DType dtype = statistics_dtype(in);
+    const Tensor dy = grad.to(dtype), wide = in.to(dtype);
+    const Tensor centred = wide - channel_mean(wide);
+    const Tensor scale = reciprocal(sqrt(channel_mean(square(centred)) + epsilon));
+    const Tensor normalised = centred * scale;
+    std::vector<Tensor> result(3);
+    if (needs_gradient(0)) {
+      const Tensor factor = weight.defined() ? scale * weight.unpack(*this) : scale;
+      const Tensor dx = dy - channel_mean(dy) - normalised * channel_mean(dy * normalised);
+      result[0] = (dx * factor).to(in.dtype());
+    }
+    if (needs_gradient(1)) result[1] = channel_sum(dy * normalised);
+    if (needs_gradient(2)) result[2] = channel_sum(dy);
+    return result;
+  }
+
+  SavedTensor x, weight, mean, rstd;
+  double epsilon;
+};
+
+Tensor train(const BatchNormForward& call, const Tensor& x, const Tensor& weight,
+             const Tensor& bias) {
+  if (count_per_channel(x) < 2) {
+    check::refuse("batch_norm",
+                  fmt::format("training needs more than one value per channel, x {} has {}; use a "
+                              "larger batch or image, or evaluation mode",
+                              to_string(x.shape()), count_per_channel(x)));
+  }
+  const TensorOptions options{.dtype = statistics_dtype(x), .device = x.device()};
+  const Tensor y = empty_like(x);
+  const Tensor mean = Tensor::empty({x.size(-1)}, options);
+  const Tensor rstd = Tensor::empty({x.size(-1)}, options);
+  BatchNormForward complete = call;
+  complete.y = y;
+  complete.mean = mean;
+  complete.rstd = rstd;
+  run(complete);
+  record<BatchNormNode>({y}, {x, weight, bias}, x, weight, mean, rstd, call.epsilon);
+  return y;
+}
+
+// -- evaluation --------------------------------------------------------------------
+
+struct BatchNormInferenceNode final : Node {
+  BatchNormInferenceNode(const Tensor& x, const Tensor& weight, const Tensor& mean,
+                         const Tensor& var, double epsilon)
+      : x(x), weight(weight), mean(mean), var(var), epsilon(epsilon) {}
+  const char* name() const override { return "batch_norm"; }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor& in = x.unpack(*this);
+    const DType dtype = statistics_dtype(in);
+    const Tensor dy = grads[0].to(dtype);
+    const Tensor scale = reciprocal(sqrt(var.unpack(*this) + epsilon));
+    std::vector<Tensor> result(3);
+    if (needs_gradient(0)) {
+      const Tensor factor = weight.defined() ? scale * weight.unpack(*this) : scale;
+      result[0] = (dy * factor).to(in.dtype());
+    }
+    if (needs_gradient(1)) {
+      result[1] = channel_sum(dy * ((in.to(dtype) - mean.unpack(*this)) * scale));
+    }
+    if (needs_gradient(2)) result[2] = channel_sum(dy);
+    return result;
+  }
+
+  SavedTensor x, weight, mean, var;
+  double epsilon;
+};
+
+void check_operands(const Tensor& x, std::initializer_list<check::Argument> per_channel) {
+  check::floating("batch_norm", {"x", x});
+  if (x.rank() < 2) check::refuse_shape("batch_norm", {"x", x}, "(N, ..., C)");
+  for (const check::Argument& argument : per_channel) {
+    check::same_device("batch_norm", {"x", x}, argument);
+    check::shape("batch_norm", argument, {x.size(-1)});
+    check::dtype("batch_norm", argument, statistics_dtype(x));
+  }
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormOptions& options) {
+  check_operands(x, {{"weight", weight},
+                     {"bias", bias},
+                     {"running_mean", running_mean},
+                     {"running_var", running_var}});
+  const bool has_running = running_mean.defined() && running_var.defined();
+  if (running_mean.defined() != running_var.defined() || (!options.training && !has_running)) {
+    check::refuse("batch_norm",
+                  "running_mean and running_var must both be defined, or neither in training");
+  }
+  if (options.training) {
+    const Tensor y = train({.x = x,
+                            .weight = weight,
+                            .bias = bias,
+                            .running_mean = running_mean,
+                            .running_var = running_var,
+                            .momentum = options.momentum,
+                            .epsilon = options.epsilon},
+                           x, weight, bias);
+    if (has_running) {
+      running_mean.bump_version();
+      running_var.bump_version();
+    }
+    return y;
+  }
+  const Tensor y = empty_like(x);
+  run(BatchNormInference{.x = x,
+                         .weight = weight,
+                         .bias = bias,
+                         .mean = running_mean,
+                         .var = running_var,
+                         .y = y,
+                         .epsilon = options.epsilon});
+  record<BatchNormInferenceNode>({y}, {x, weight, bias}, x, weight, running_mean, running_var,
+                                 options.epsilon);
+  return y;
+}
+
+}  // namespace adret

@@ -1,0 +1,137 @@
+// Reductions over dimensions, and the adjoint of broadcasting.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/shape.h>
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+// What a reduced does to a shape.
+struct Reduced {
+  uint32_t dims = 0;  // bit i: dimension i is reduced
+  Shape kept;         // reduced dimensions have size 1
+  Shape squeezed;     // reduced dimensions are gone
+  int64_t count = 1;  // elements behind each result
+};
+
+Reduced infer(const char* function, const Shape& shape, const std::vector<int>& dims) {
+  Reduced result;
+  if (dims.empty()) result.dims = (1u << shape.rank()) - 1;
+  for (int dim : dims) {
+    const uint32_t bit = 1u << shape.resolve_dim(function, dim);
+    if (result.dims & bit) {
+      check::refuse(function,
+                    fmt::format("dimension {} of {} is named twice", dim, to_string(shape)));
+    }
+    result.dims |= bit;
+  }
+  result.kept = result.squeezed = shape;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (!(result.dims >> i & 1)) continue;
+    result.count *= shape[i];
+    result.kept = result.kept.with(i, 1);
+    result.squeezed = result.squeezed.without(i);
+  }
+  return result;
+}
+
+// Sum and mean.
+struct SumBackward final : Node {
+  SumBackward(ReduceOp op, const Shape& shape, const Reduced& reduced)
+      : op(op), shape(shape), kept(reduced.kept), count(reduced.count) {}
+  const char* name() const override { return to_string(op); }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor dy = op == ReduceOp::mean ? grads[0] / double(count) : grads[0];
+    return {broadcast_to(reshape(dy, kept.span()), shape)};
+  }
+  ReduceOp op;
+  Shape shape, kept;
+  int64_t count;
+};
+
+// Max and min.
+struct ExtremeBackward final : Node {
+  ExtremeBackward(ReduceOp op, const Tensor& x, const Tensor& y, const Reduced& reduced)
+      : op(op), x(x), y(y), dims(reduced.dims), kept(reduced.kept) {}
+  const char* name() const override { return to_string(op); }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor& in = x.unpack(*this);
+    const Tensor extreme = y.unpack(*this).detach().reshape(kept);
+    const Tensor winners = equal(in.detach(), extreme).to(in.dtype());
+    const Tensor ties = sum_to(winners, kept);
+    return {winners * (reshape(grads[0], kept.span()) / ties)};
+  }
+  ReduceOp op;
+  SavedTensor x;
+  SavedOutput y;
+  uint32_t dims;
+  Shape kept;
+};
+
+Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
+  const char* function = to_string(op);
+  check::floating(function, {"x", x});
+  const Reduced reduced = infer(function, x.shape(), options.dims);
+  const bool extreme = op == ReduceOp::max || op == ReduceOp::min;
+  if (extreme && reduced.count == 0) {
+    check::refuse(function, fmt::format("no elements to choose from in {}", to_string(x.shape())));
+  }
+  const Tensor y = empty_like(x, options.keepdim ? reduced.kept : reduced.squeezed);
+  run(Reduce{.x = x, .y = y, .dims = reduced.dims, .op = op});
+  if (extreme) {
+    record<ExtremeBackward>({y}, {x}, op, x, y, reduced);
+  } else {
+    record<SumBackward>({y}, {x}, op, x.shape(), reduced);
+  }
+  return y;
+}
+
+struct SumToBackward final : Node {
+  explicit SumToBackward(const Shape& shape) : shape(shape) {}
+  const char* name() const override { return "sum_to"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {broadcast_to(grads[0], shape)};
+  }
+  Shape shape;
+};
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const ReduceOptions& options) {
+  return reduce(ReduceOp::sum, x, options);
+}
+Tensor mean(const Tensor& x, const ReduceOptions& options) {
+  return reduce(ReduceOp::mean, x, options);
+}
+Tensor max(const Tensor& x, const ReduceOptions& options) {
+  return reduce(ReduceOp::max, x, options);
+}
+Tensor min(const Tensor& x, const ReduceOptions& options) {
+  return reduce(ReduceOp::min, x, options);
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  check::floating("sum_to", {"x", x});
+  if (shape.rank() > x.rank() || broadcast("sum_to", x.shape(), shape) != x.shape()) {
+    check::refuse("sum_to", fmt::format("{} does not broadcast to x {}", to_string(shape),
+                                        to_string(x.shape())));
+  }
+  const int added = x.rank() - shape.rank();
+  uint32_t dims = 0;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < added || (shape[i - added] == 1 && x.size(i) != 1)) dims |= 1u << i;
+  }
+  const Tensor y = empty_like(x, shape);
+  run(Reduce{.x = x, .y = y, .dims = dims, .op = ReduceOp::sum});
+  record<SumToBackward>({y}, {x}, x.shape());
+  return y;
+}
+
+}  // namespace adret

@@ -1,0 +1,298 @@
+// Functions that rearrange elements.
+#include <adret/autograd/node.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/shape.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+// -- reshape ----------------------------------------------------------------------
+
+struct ReshapeBackward final : Node {
+  explicit ReshapeBackward(const Shape& shape) : shape(shape) {}
+  const char* name() const override { return "reshape"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0].reshape(shape)};
+  }
+  Shape shape;
+};
+
+// `sizes` with -1 worked out.
+Shape complete(const Tensor& x, std::span<const int64_t> sizes) {
+  std::vector<int64_t> complete(sizes.begin(), sizes.end());
+  int64_t known = 1;
+  int64_t* unknown = nullptr;
+  for (int64_t& size : complete) {
+    if (size != -1) {
+      known *= size;
+    } else if (!std::exchange(unknown, &size)) {
+      continue;
+    } else {
+      check::refuse("reshape", fmt::format("sizes ({}) hold -1 twice; only one can be worked out",
+                                           fmt::join(sizes, ", ")));
+    }
+  }
+  if (unknown && known > 0) *unknown = x.numel() / known;
+  if (unknown && known == 0) {
+    check::refuse("reshape", fmt::format("-1 in sizes ({}) could be anything: the others have no "
+                                         "elements; write it out",
+                                         fmt::join(sizes, ", ")));
+  }
+  const Shape shape{std::span<const int64_t>(complete)};
+  if (shape.numel() != x.numel()) {
+    check::refuse("reshape", fmt::format("x {} has {} elements, which do not fill ({})",
+                                         to_string(x.shape()), x.numel(), fmt::join(sizes, ", ")));
+  }
+  return shape;
+}
+
+}  // namespace
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  if (shape.numel() != numel()) complete(*this, shape.span());  // throws
+  const Tensor y = alias(shape);
+  record<ReshapeBackward>({y}, {*this}, this->shape());
+  return y;
+}
+
+Tensor Tensor::reshape(std::initializer_list<int64_t> sizes) const {
+  return reshape(complete(*this, {sizes.begin(), sizes.size()}));
+}
+
+Tensor reshape(const Tensor& x, std::span<const int64_t> sizes) {
+  return x.reshape(complete(x, sizes));
+}
+
+Tensor flatten(const Tensor& x) {
+  if (x.rank() == 0) check::refuse("flatten", "x is a scalar, wanted (N, ...)");
+  const Shape flat = {x.size(0), x.rank() == 1 ? 1 : x.shape().without(0).numel()};
+  // One channel or one pixel: C, H, W order is the order they are in.
+  if (x.rank() != 4 || x.size(3) == 1 || x.size(1) * x.size(2) == 1) return x.reshape(flat);
+  return permute(x, {0, 3, 1, 2}).reshape(flat);
+}
+
+// -- permute ----------------------------------------------------------------------
+
+namespace {
+
+struct PermuteBackward final : Node {
+  explicit PermuteBackward(const std::vector<int>& order) : inverse(order.size()) {
+    for (size_t i = 0; i < order.size(); ++i) inverse[size_t(order[i])] = int(i);
+  }
+  const char* name() const override { return "permute"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {permute(grads[0], inverse)};
+  }
+  std::vector<int> inverse;
+};
+
+}  // namespace
+
+Tensor permute(const Tensor& x, const std::vector<int>& order) {
+  std::vector<int> resolved;
+  uint32_t seen = 0;
+  Permute call{.x = x};
+  Shape shape = x.shape();
+  for (size_t i = 0; i < order.size() && i < size_t(x.rank()); ++i) {
+    resolved.push_back(x.shape().resolve_dim("permute", order[i]));
+    seen |= 1u << resolved[i];
+    call.order[i] = resolved[i];
+    shape = shape.with(int(i), x.size(resolved[i]));
+  }
+  if (order.size() != size_t(x.rank()) || seen != (1u << x.rank()) - 1) {
+    check::refuse("permute", fmt::format("order ({}) does not name every dimension of x {} once",
+                                         fmt::join(order, ", "), to_string(x.shape())));
+  }
+  const Tensor y = empty_like(x, shape);
+  call.y = y;
+  run(call);
+  record<PermuteBackward>({y}, {x}, resolved);
+  return y;
+}
+
+Tensor transpose(const Tensor& x, int dim0, int dim1) {
+  std::vector<int> order(size_t(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[size_t(x.shape().resolve_dim("transpose", dim0))],
+            order[size_t(x.shape().resolve_dim("transpose", dim1))]);
+  return permute(x, order);
+}
+
+// -- slice and concatenate -----------------------------------------------------------
+
+namespace {
+
+// The elements begin..end-1 of a dimension (0..rank-1).
+struct Range {
+  int dim;
+  int64_t begin, end;
+};
+
+// A range of a tensor's dimension is `count` runs of consecutive elements.
+struct Runs {
+  int64_t count, length, offset, stride;
+  Runs(const Shape& shape, const Range& range) {
+    const std::span<const int64_t> sizes = shape.span();
+    const auto product = [](std::span<const int64_t> part) {
+      return std::accumulate(part.begin(), part.end(), int64_t(1), std::multiplies<>());
+    };
+    const int64_t inner = product(sizes.subspan(size_t(range.dim) + 1));
+    count = product(sizes.first(size_t(range.dim)));
+    length = (range.end - range.begin) * inner;
+    offset = range.begin * inner;
+    stride = shape[range.dim] * inner;
+  }
+};
+
+// Copies x into `range` of y.
+void copy_into(const Tensor& y, const Tensor& x, const Range& range) {
+  const Runs to(y.shape(), range);
+  run(CopyRuns{.x = x,
+               .y = y,
+               .count = to.count,
+               .length = to.length,
+               .x_stride = to.length,
+               .y_offset = to.offset,
+               .y_stride = to.stride});
+}
+
+Tensor slice_range(const Tensor& x, const Range& range);
+
+struct SliceSecondBackward final : Node {
+  explicit SliceSecondBackward(const Range& range) : range(range) {}
+  const char* name() const override { return "slice_backward"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {slice_range(grads[0], range)};
+  }
+  Range range;
+};
+
+// dy at `range`, zeros elsewhere; dx is the memory to write.
+Tensor slice_backward(const Tensor& dy, const Range& range, const Tensor& dx) {
+  if (dy.numel() != dx.numel()) run(Fill{.y = dx, .value = 0});
+  copy_into(dx, dy, range);
+  record<SliceSecondBackward>({dx}, {dy}, range);
+  return dx;
+}
+
+struct SliceBackward final : Node {
+  explicit SliceBackward(const Range& range) : range(range) {}
+  const char* name() const override { return "slice"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {slice_backward(grads[0], range, grad_buffer(0))};
+  }
+  Range range;
+};
+
+Tensor slice_range(const Tensor& x, const Range& range) {
+  const Runs from(x.shape(), range);
+  const Shape shape = x.shape().with(range.dim, range.end - range.begin);
+  Tensor y;
+  if (range.dim == 0) {
+    y = x.alias(shape, size_t(from.offset) * size_of(x.dtype()));
+  } else {
+    y = empty_like(x, shape);
+    run(CopyRuns{.x = x,
+                 .y = y,
+                 .count = from.count,
+                 .length = from.length,
+                 .x_offset = from.offset,
+                 .x_stride = from.stride,
+                 .y_stride = from.length});
+  }
+  record<SliceBackward>({y}, {x}, range);
+  return y;
+}
+
+struct ConcatenateBackward final : Node {
+  ConcatenateBackward(const std::vector<Tensor>& tensors, int dim) : dim(dim) {
+    for (const Tensor& tensor : tensors) sizes.push_back(tensor.size(dim));
+  }
+  const char* name() const override { return "concatenate"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    std::vector<Tensor> result(sizes.size());
+    int64_t begin = 0;
+    for (size_t i = 0; i < sizes.size(); begin += sizes[i++]) {
+      if (needs_gradient(i)) result[i] = slice_range(grads[0], {dim, begin, begin + sizes[i]});
+    }
+    return result;
+  }
+  int dim;
+  std::vector<int64_t> sizes;
+};
+
+}  // namespace
+
+Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end) {
+  const int resolved = x.shape().resolve_dim("slice", dim);
+  const int64_t size = x.size(resolved);
+  const Range range{resolved, begin < 0 ? begin + size : begin, end < 0 ? end + size : end};
+  if (range.begin < 0 || range.end > size || range.begin > range.end) {
+    check::refuse("slice", fmt::format("elements {}..{} of dimension {} do not lie in x {}", begin,
+                                       end, dim, to_string(x.shape())));
+  }
+  return slice_range(x, range);
+}
+
+Tensor concatenate(const std::vector<Tensor>& tensors, int dim) {
+  if (tensors.empty()) check::refuse("concatenate", "no tensors were given, wanted at least one");
+  const Tensor& first = tensors[0];
+  const int resolved = first.shape().resolve_dim("concatenate", dim);
+  int64_t total = 0;
+  for (const Tensor& tensor : tensors) {
+    check::alike("concatenate", {"the first tensor", first}, {"another", tensor});
+    if (tensor.rank() != first.rank() ||
+        tensor.shape().with(resolved, 0) != first.shape().with(resolved, 0)) {
+      check::refuse("concatenate",
+                    fmt::format("{} and {} differ outside dimension {}", to_string(first.shape()),
+                                to_string(tensor.shape()), dim));
+    }
+    total += tensor.size(resolved);
+  }
+  const Tensor y = empty_like(first, first.shape().with(resolved, total));
+  int64_t begin = 0;
+  for (const Tensor& tensor : tensors) {
+    const int64_t end = begin + tensor.size(resolved);
+    copy_into(y, tensor, {resolved, begin, end});
+    begin = end;
+  }
+  record<ConcatenateBackward>(std::span(&y, 1), tensors, tensors, resolved);
+  return y;
+}
+
+// -- broadcast --------------------------------------------------------------------
+
+namespace {
+
+struct BroadcastBackward final : Node {
+  explicit BroadcastBackward(const Shape& shape) : shape(shape) {}
+  const char* name() const override { return "broadcast_to"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {sum_to(grads[0], shape)};
+  }
+  Shape shape;
+};
+
+}  // namespace
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  if (broadcast("broadcast_to", x.shape(), shape) != shape) {
+    check::refuse("broadcast_to", fmt::format("x {} does not stretch to {}", to_string(x.shape()),
+                                              to_string(shape)));
+  }
+  const Tensor y = empty_like(x, shape);
+  run(Broadcast{.x = x, .y = y});
+  record<BroadcastBackward>({y}, {x}, x.shape());
+  return y;
+}
+
+}  // namespace adret

@@ -1,0 +1,157 @@
+// Elementwise functions of one operand.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/kernels/kernel.h>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+Tensor unary(const Tensor& x, const Unary& call) {
+  check::floating(to_string(call.op), {"x", x});
+  const Tensor y = empty_like(x);
+  run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
+  return y;
+}
+
+struct AffineBackward final : Node {
+  explicit AffineBackward(double scale) : scale(scale) {}
+  const char* name() const override { return "affine"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {scale == 1 ? grads[0] : affine(grads[0], scale, 0)};
+  }
+  double scale;
+};
+
+struct ReciprocalBackward final : Node {
+  ReciprocalBackward(const Tensor& x, const Tensor& y) : x(x), y(y) {}
+  const char* name() const override { return "reciprocal"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {-(grads[0] * (y.unpack(*this) / x.unpack(*this)))};
+  }
+  SavedTensor x;
+  SavedOutput y;
+};
+
+struct ExpBackward final : Node {
+  explicit ExpBackward(const Tensor& y) : y(y) {}
+  const char* name() const override { return "exp"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0] * y.unpack(*this)};
+  }
+  SavedOutput y;
+};
+
+struct LogBackward final : Node {
+  explicit LogBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "log"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0] / x.unpack(*this)};
+  }
+  SavedTensor x;
+};
+
+struct SqrtBackward final : Node {
+  explicit SqrtBackward(const Tensor& y) : y(y) {}
+  const char* name() const override { return "sqrt"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0] * reciprocal(y.unpack(*this), 0.5)};
+  }
+  SavedOutput y;
+};
+
+struct AbsBackward final : Node {
+  explicit AbsBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "abs"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0] * sign(x.unpack(*this).detach())};
+  }
+  SavedTensor x;
+};
+
+struct SignBackward final : Node {
+  const char* name() const override { return "sign"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>&) override { return {Tensor()}; }
+};
+
+struct SquareBackward final : Node {
+  explicit SquareBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "square"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {grads[0] * affine(x.unpack(*this), 2, 0)};
+  }
+  SavedTensor x;
+};
+
+struct PowerBackward final : Node {
+  PowerBackward(const Tensor& x, double exponent) : x(x), exponent(exponent) {}
+  const char* name() const override { return "pow"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    if (exponent == 0) return {Tensor()};  // and not 0 * x^-1, which is NaN at 0
+    return {grads[0] * affine(pow(x.unpack(*this), exponent - 1), exponent, 0)};
+  }
+  SavedTensor x;
+  double exponent;
+};
+
+}  // namespace
+
+Tensor affine(const Tensor& x, double scale, double shift) {
+  const Tensor y = unary(x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
+  record<AffineBackward>({y}, {x}, scale);
+  return y;
+}
+
+Tensor reciprocal(const Tensor& x, double numerator) {
+  const Tensor y = unary(x, {.op = UnaryOp::reciprocal, .alpha = numerator});
+  record<ReciprocalBackward>({y}, {x}, x, y);
+  return y;
+}
+
+Tensor exp(const Tensor& x) {
+  const Tensor y = unary(x, {.op = UnaryOp::exp});
+  record<ExpBackward>({y}, {x}, y);
+  return y;
+}
+
+Tensor log(const Tensor& x) {
+  const Tensor y = unary(x, {.op = UnaryOp::log});
+  record<LogBackward>({y}, {x}, x);
+  return y;
+}
+
+Tensor sqrt(const Tensor& x) {
+  const Tensor y = unary(x, {.op = UnaryOp::sqrt});
+  record<SqrtBackward>({y}, {x}, y);
+  return y;
+}
+
+Tensor abs(const Tensor& x) {
+  const Tensor y = unary(x, {.op = UnaryOp::abs});
+  record<AbsBackward>({y}, {x}, x);
+  return y;
+}
+
+Tensor sign(const Tensor& x) {
+  const Tensor y = unary(x, {.op = UnaryOp::sign});
+  record<SignBackward>({y}, {x});
+  return y;
+}
+
+Tensor square(const Tensor& x) {
+  check::floating("square", {"x", x});
+  const Tensor y = empty_like(x);
+  run(Binary{.a = x, .b = x, .y = y, .op = BinaryOp::multiply});
+  record<SquareBackward>({y}, {x}, x);
+  return y;
+}
+
+Tensor pow(const Tensor& x, double exponent) {
+  const Tensor y = unary(x, {.op = UnaryOp::power, .alpha = exponent});
+  record<PowerBackward>({y}, {x}, x, exponent);
+  return y;
+}
+
+}  // namespace adret
