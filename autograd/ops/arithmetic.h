@@ -22,7 +22,7 @@ Tensor sqrt(const Tensor& x);
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // its derivative is 0
 Tensor square(const Tensor& x);
-// x to a constant power, and elementwise (the gradient of the exponent needs x > 0).
+// x to a constant power, and elementwise (the gradient of the exponent needs x >= 0).
 Tensor pow(const Tensor& x, double exponent);
 Tensor pow(const Tensor& x, const Tensor& exponent);
 // scalar / x.
