@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 ARGS ?=
 DATA ?=
-cmake_flags := $(if $(WERROR),-DADRET_WERROR=$(WERROR))
+CMAKE_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help mnist test asan tsan bench format tidy clean
@@ -16,33 +16,33 @@ help:
 	@echo 'make bench     build the benchmarks (bench/README.md says how to run them)'
 	@echo 'make format    format all C++ sources; make tidy runs clang-tidy over them'
 	@echo 'make clean     remove build/'
-	@echo 'JOBS=N: parallel jobs (default: all processors); WERROR=ON: warnings are errors'
+	@echo 'JOBS=N: parallel jobs (default: all processors); CMAKE_FLAGS=-DADRET_WERROR=ON: cmake options'
 
 # A first build for the example alone asks for neither GoogleTest nor Google Benchmark.
 mnist:
 	@tools/install_dependencies build data
 	@test -f build/cpu/build.ninja || \
-	  cmake --preset cpu $(cmake_flags) -DADRET_BUILD_TESTS=OFF -DADRET_BUILD_BENCH=OFF
-	@cmake -DADRET_BUILD_EXAMPLES=ON $(cmake_flags) build/cpu >/dev/null
+	  cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=OFF -DADRET_BUILD_BENCH=OFF
+	@cmake -DADRET_BUILD_EXAMPLES=ON $(CMAKE_FLAGS) build/cpu >/dev/null
 	@cmake --build --preset cpu -j $(JOBS) --target mnist
 	@data=$$(tools/fetch_mnist $(if $(DATA),--data '$(DATA)')) && \
 	  build/cpu/examples/mnist --data "$$data" $(ARGS)
 
 test:
 	@tools/install_dependencies build test
-	cmake --preset cpu $(cmake_flags) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON
+	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON
 	cmake --build --preset cpu -j $(JOBS)
 	ctest --preset cpu -j $(JOBS) $(ARGS)
 
 asan tsan:
 	@tools/install_dependencies build test
-	cmake --preset $@ $(cmake_flags)
+	cmake --preset $@ $(CMAKE_FLAGS)
 	cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS) $(ARGS)
 
 bench:
 	@tools/install_dependencies build bench
-	cmake --preset cpu $(cmake_flags) -DADRET_BUILD_BENCH=ON
+	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_BENCH=ON
 	cmake --build --preset cpu -j $(JOBS) --target bench
 
 format:
@@ -51,7 +51,7 @@ format:
 
 tidy:
 	@tools/install_dependencies build test bench develop
-	cmake --preset cpu -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
+	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
 	tools/tidy -j $(JOBS)
 
 clean:
