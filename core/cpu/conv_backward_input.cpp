@@ -1,0 +1,142 @@
+// Convolution backward to the input: a register tile of output pixels x taps, added to where the
+// taps lie in the image.
+#include <adret/core/cpu/conv_depthwise.h>
+#include <adret/core/cpu/conv_geometry.h>
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/scratch.h>
+#include <adret/core/storage.h>
+#include <adret/core/thread_pool.h>
+
+namespace adret::cpu {
+namespace {
+
+// Columns of a tile: taps first_tap, ... of one run of a group, up to conv_vectors vectors.
+struct Panel {
+  int64_t group, run, first_tap;
+  int64_t taps;  // in use; the lanes behind are padding
+  int vectors;
+};
+
+template <class T>
+std::vector<Panel> panels_of(const ConvGeometry& g) {
+  const int64_t width = conv_vectors * lanes<T>;
+  std::vector<Panel> panels;
+  for (int64_t group = 0; group < g.groups; ++group) {
+    for (int64_t run = 0; run < g.runs; ++run) {
+      for (int64_t tap = 0; tap < g.run_length; tap += width) {
+        const int64_t taps = std::min(width, g.run_length - tap);
+        panels.push_back({group, run, tap, taps, int((taps + lanes<T> - 1) / lanes<T>)});
+      }
+    }
+  }
+  return panels;
+}
+
+// packed[panel][output][lane] = weight[output][run][tap], zero in the lanes of padding. All panels
+// have the room of a full one.
+template <class T>
+void pack_weight(const ConvGeometry& g, const std::vector<Panel>& panels, const T* weight,
+                 T* packed) {
+  const int64_t size = g.group_outputs * conv_vectors * lanes<T>;
+  parallel_for(int64_t(panels.size()), std::max<int64_t>(1, 65536 / size),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const Panel& panel = panels[size_t(i)];
+                   const T* from = weight + panel.group * g.group_outputs * g.taps() +
+                                   panel.run * g.run_length + panel.first_tap;
+                   T* to = packed + i * size;
+                   for (int64_t o = 0; o < g.group_outputs; ++o, from += g.taps()) {
+                     T* const end_of_row = to + panel.vectors * lanes<T>;
+                     to = std::copy_n(from, panel.taps, to);
+                     to = std::fill_n(to, end_of_row - to, T(0));
+                   }
+                 }
+               });
+}
+
+template <class T>
+struct BackwardInput {
+  const ConvGeometry& g;
+  const T *dy, *packed;
+  T* dx;
+  const std::vector<Panel>& panels;
+  const int64_t* offsets;
+
+  // Tile of pixels at `gradient`; `window` is where the first pixel's first tap lies.
+  template <int ROWS, int VECTORS>
+  void tile(const Panel& panel, const T* gradient, const T* weight, T* window) const {
+    RegisterTile<T, ROWS, VECTORS> sums;
+    sums.each([](Vector<T>& sum, int, int) { sum = Vector<T>{}; });
+    const int64_t start = 0;
+    sums.template multiply_add<Adjacent::k>(gradient, g.outputs, weight, VECTORS * lanes<T>,
+                                            {&start, 1, g.group_outputs});
+    const int64_t tail = panel.taps - (VECTORS - 1) * lanes<T>;  // lanes in the last vector
+    const int64_t step = g.pixel_step();
+    sums.each([&](Vector<T>& sum, int row, int column) {
+      T* to = window + row * step + column * lanes<T>;
+      if (tail == lanes<T> || column + 1 < VECTORS) {
+        store(to, load(to) + sum);
+      } else {
+        store_first(to, load_first(to, tail) + sum, tail);
+      }
+    });
+  }
+
+  template <int VECTORS>
+  void rows(const Panel& panel, const T* gradient, const T* weight, T* padded) const {
+    for_each_tile<max_rows<VECTORS>>(g.out_w, [&](int64_t pixel, auto rows) {
+      tile<rows, VECTORS>(panel, gradient + pixel * g.outputs, weight,
+                          padded + pixel * g.pixel_step());
+    });
+  }
+
+  void image(int64_t index) const {
+    T* const to = dx + index * g.image_size();
+    T* const padded = g.padded() ? thread_scratch<T>(g.padded_size()) : to;
+    std::fill_n(padded, g.padded_size(), T(0));
+    const int64_t panel_size = g.group_outputs * conv_vectors * lanes<T>;
+    for (int64_t row = 0; row < g.out_h; ++row) {
+      const T* gradient = dy + index * g.out_size() + row * g.out_w * g.outputs;
+      for (size_t i = 0; i < panels.size(); ++i) {
+        const Panel& panel = panels[i];
+        T* window = padded + g.row_offset(row) + offsets[panel.run] +
+                    panel.group * g.group_channels + panel.first_tap;
+        with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
+          rows<vectors>(panel, gradient + panel.group * g.group_outputs,
+                        packed + int64_t(i) * panel_size, window);
+        });
+      }
+    }
+    if (g.padded()) unpad_image(g, padded, to);
+  }
+};
+
+template <class T>
+void backward_input(const kernels::Conv2dBackwardInput& call) {
+  const ConvGeometry g(call.dx.shape, call.weight.shape, call.dy.shape, call.conv);
+  if (is_depthwise(g)) {
+    depthwise_backward_input<T>(g, call);
+    return;
+  }
+  const std::vector<Panel> panels = panels_of<T>(g);
+  const size_t panel_size = size_t(g.group_outputs * conv_vectors * lanes<T>);
+  const auto packed = Storage::allocate(panels.size() * panel_size * sizeof(T), Device::cpu());
+  pack_weight(g, panels, call.weight.as<T>(), static_cast<T*>(packed->data()));
+  const std::vector<int64_t> offsets = g.run_offsets();
+  const BackwardInput<T> work{
+      g,      call.dy.as<T>(), static_cast<const T*>(packed->data()), call.dx.as<T>(),
+      panels, offsets.data()};
+  parallel_for(g.images, g.image_grain(g.products()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) work.image(i);
+  });
+}
+
+}  // namespace
+
+void run(const kernels::Conv2dBackwardInput& call) {
+  dispatch_float(call.dy.dtype, call.name,
+                 [&](auto zero) { backward_input<decltype(zero)>(call); });
+}
+
+}  // namespace adret::cpu

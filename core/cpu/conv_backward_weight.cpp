@@ -1,0 +1,226 @@
+// Convolution backward to weight and bias: a register tile of taps x outputs over all pixels.
+#include <adret/core/cpu/column_sums.h>
+#include <adret/core/cpu/conv_depthwise.h>
+#include <adret/core/cpu/conv_geometry.h>
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/scratch.h>
+#include <adret/core/storage.h>
+#include <adret/core/thread_pool.h>
+
+namespace adret::cpu {
+namespace {
+
+// Note [Partial weight gradients]
+// The images are split into parts; each part sums its own gradients (taps + 1) x padded outputs,
+// the last row being the bias's, and the parts are then added in order. Their number depends on
+// the shapes alone, so the bits do not depend on the threads. Outputs are split as well, so that
+// large weights need few parts, and so little memory.
+struct Split {
+  int64_t parts, part_images;
+  int64_t panels;          // of conv_vectors vectors of outputs
+  int64_t group_panels;    // in each group
+  int64_t padded_outputs;  // of all panels
+};
+
+template <class T>
+Split split_of(const ConvGeometry& g) {
+  constexpr int64_t width = conv_vectors * lanes<T>, wanted_chunks = 16;
+  Split split;
+  split.group_panels = (g.group_outputs + width - 1) / width;
+  split.panels = g.groups * split.group_panels;
+  split.padded_outputs = split.panels * width;
+  const int64_t parts = (wanted_chunks + split.panels - 1) / split.panels;
+  split.part_images =
+      std::max(g.image_grain(g.products() / split.panels), (g.images + parts - 1) / parts);
+  split.parts = chunk_count(g.images, split.part_images);
+  return split;
+}
+
+template <class T>
+struct BackwardWeight {
+  const ConvGeometry& g;
+  const Split& split;
+  const T *x, *dy;
+  T* partial;  // (parts, taps + 1, padded outputs)
+  const int64_t* offsets;
+
+  struct Panel {
+    int64_t group, first;  // output within all outputs
+    int64_t outputs;       // in use; the lanes behind are padding
+    int vectors;
+    T* sums;  // this panel's column of the part's gradients
+  };
+
+  // Some rows of output pixels: the first window of each as runs, and the gradients.
+  struct Block {
+    const T* x;
+    Runs rows;
+    const T* dy;
+    int64_t ldb;
+    bool first;
+  };
+
+  template <int ROWS, int VECTORS>
+  void tile(const Block& block, const T* window, T* to) const {
+    RegisterTile<T, ROWS, VECTORS> sums;
+    const int64_t ld = split.padded_outputs;
+    sums.each([&](Vector<T>& sum, int row, int column) {
+      sum = block.first ? Vector<T>{} : load(to + row * ld + column * lanes<T>);
+    });
+    sums.template multiply_add<Adjacent::rows>(window, g.pixel_step(), block.dy, block.ldb,
+                                               block.rows);
+    sums.each([&](Vector<T>& sum, int row, int column) {
+      store(to + row * ld + column * lanes<T>, sum);
+    });
+  }
+
+  template <int VECTORS>
+  void taps(const Panel& panel, const Block& block) const {
+    for (int64_t run = 0; run < g.runs; ++run) {
+      const T* window = block.x + offsets[run] + panel.group * g.group_channels;
+      T* to = panel.sums + run * g.run_length * split.padded_outputs;
+      for_each_tile<max_rows<VECTORS>>(g.run_length, [&](int64_t tap, auto rows) {
+        tile<rows, VECTORS>(block, window + tap, to + tap * split.padded_outputs);
+      });
+    }
+    T* to = panel.sums + g.taps() * split.padded_outputs;
+    for (int column = 0; column < VECTORS; ++column, to += lanes<T>) {
+      const Vector<T> sum =
+          sum_rows(block.dy + column * lanes<T>, block.rows.count * block.rows.length, block.ldb);
+      store(to, block.first ? sum : load(to) + sum);
+    }
+  }
+
+  Panel panel_at(int64_t part, int64_t index) const {
+    constexpr int64_t width = conv_vectors * lanes<T>;
+    const int64_t group = index / split.group_panels, within = index % split.group_panels * width;
+    const int64_t outputs = std::min(width, g.group_outputs - within);
+    return {group, group * g.group_outputs + within, outputs,
+            int((outputs + lanes<T> - 1) / lanes<T>),
+            partial + part * (g.taps() + 1) * split.padded_outputs + index * width};
+  }
+
+  void sum_part(int64_t part, int64_t panel_index) const {
+    const Panel panel = panel_at(part, panel_index);
+    const int64_t begin = part * split.part_images;
+    const int64_t images = std::min(g.images - begin, split.part_images);
+    const int64_t width = panel.vectors * lanes<T>;
+    // Rows of pixels that stay in the innermost cache with their gradients.
+    constexpr int64_t block_pixels = 256;
+    const int64_t block_rows = std::max<int64_t>(1, block_pixels / g.out_w);
+    const int64_t dy_size = panel.outputs == width ? 0 : block_rows * g.out_w * width;
+    const int64_t x_size = g.padded() ? images * g.padded_size() : 0;
+    const auto row_offsets = row_offsets_of(images);
+    T* const dy_copy = thread_scratch<T>(dy_size + x_size);
+    T* const x_copy = dy_copy + dy_size;
+    const T* padded = x + begin * g.image_size();
+    if (g.padded()) {
+      for (int64_t i = 0; i < images; ++i) {
+        pad_image(g, padded + i * g.image_size(), x_copy + i * g.padded_size());
+      }
+      padded = x_copy;
+    }
+    for (int64_t row = 0; row < images * g.out_h; row += block_rows) {
+      const int64_t rows = std::min(block_rows, images * g.out_h - row);
+      const T* gradient = dy + begin * g.out_size() + row * g.out_w * g.outputs + panel.first;
+      Block block{padded, {row_offsets.data() + row, rows, g.out_w}, gradient, g.outputs, row == 0};
+      if (dy_size > 0) {
+        copy_rows(gradient, rows * g.out_w, panel.outputs, width, dy_copy);
+        block.dy = dy_copy;
+        block.ldb = width;
+      }
+      with_constant<conv_vectors>(panel.vectors,
+                                  [&](auto vectors) { taps<vectors>(panel, block); });
+    }
+  }
+
+  std::vector<int64_t> row_offsets_of(int64_t images) const {
+    std::vector<int64_t> result;
+    result.reserve(size_t(images * g.out_h));
+    for (int64_t i = 0; i < images; ++i) {
+      for (int64_t row = 0; row < g.out_h; ++row) {
+        result.push_back(i * g.padded_size() + g.row_offset(row));
+      }
+    }
+    return result;
+  }
+
+  // Rows of gradients, filled up with zeros to whole vectors.
+  void copy_rows(const T* from, int64_t rows, int64_t outputs, int64_t width, T* to) const {
+    for (int64_t row = 0; row < rows; ++row, from += g.outputs, to += width) {
+      std::fill(std::copy_n(from, outputs, to), to + width, T(0));
+    }
+  }
+
+  // dweight (outputs, taps) and dbias from all parts, for some taps of every panel; the row behind
+  // the last tap is the bias's.
+  void finish(int64_t first_tap, int64_t end_tap, T* dweight, T* dbias) const {
+    constexpr int64_t width = conv_vectors * lanes<T>;
+    const int64_t part_size = (g.taps() + 1) * split.padded_outputs;
+    T totals[finish_taps][width];
+    for (int64_t index = 0; index < split.panels; ++index) {
+      const Panel panel = panel_at(0, index);
+      for (int64_t tap = first_tap; tap < end_tap; ++tap) {
+        for (int v = 0; v < panel.vectors; ++v) {
+          const T* from = panel.sums + tap * split.padded_outputs + v * lanes<T>;
+          Vector<T> total = load(from);
+          for (int64_t part = 1; part < split.parts; ++part) total += load(from + part * part_size);
+          store(totals[tap - first_tap] + v * lanes<T>, total);
+        }
+      }
+      for (int64_t o = 0; o < panel.outputs; ++o) {
+        T* const to = dweight + (panel.first + o) * g.taps();
+        for (int64_t tap = first_tap; tap < std::min(end_tap, g.taps()); ++tap) {
+          to[tap] = totals[tap - first_tap][o];
+        }
+        if (end_tap > g.taps() && dbias) dbias[panel.first + o] = totals[g.taps() - first_tap][o];
+      }
+    }
+  }
+  static constexpr int64_t finish_taps = 32;
+};
+
+template <class T>
+void backward_weight(const kernels::Conv2dBackwardWeight& call) {
+  T* const dweight = call.dweight.as<T>();
+  T* const dbias = call.dbias.as<T>();
+  const int64_t outputs = call.dy.shape[3];
+  if (!dweight || call.dy.numel() == 0) {
+    if (dweight) std::fill_n(dweight, call.dweight.numel(), T(0));
+    if (dbias) column_sums(call.dy.as<T>(), call.dy.numel() / outputs, outputs, dbias);
+    return;
+  }
+  const ConvGeometry g(call.x.shape, call.dweight.shape, call.dy.shape, call.conv);
+  if (is_depthwise(g)) {
+    depthwise_backward_weight<T>(g, call);
+    return;
+  }
+  const Split split = split_of<T>(g);
+  const auto partial = Storage::allocate(
+      size_t(split.parts * (g.taps() + 1) * split.padded_outputs) * sizeof(T), Device::cpu());
+  const std::vector<int64_t> offsets = g.run_offsets();
+  const BackwardWeight<T> work{
+      g, split, call.x.as<T>(), call.dy.as<T>(), static_cast<T*>(partial->data()), offsets.data()};
+  parallel_for(split.parts * split.panels, 1, [&](int64_t chunk, int64_t) {
+    work.sum_part(chunk / split.panels, chunk % split.panels);
+  });
+  const int64_t tap_blocks = chunk_count(g.taps() + 1, work.finish_taps);
+  const int64_t block_size = split.parts * work.finish_taps * split.padded_outputs;
+  parallel_for(tap_blocks, std::max<int64_t>(1, 65536 / block_size),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t block = begin; block < end; ++block) {
+                   const int64_t tap = block * work.finish_taps;
+                   work.finish(tap, std::min(tap + work.finish_taps, g.taps() + 1), dweight, dbias);
+                 }
+               });
+}
+
+}  // namespace
+
+void run(const kernels::Conv2dBackwardWeight& call) {
+  dispatch_float(call.x.dtype, call.name,
+                 [&](auto zero) { backward_weight<decltype(zero)>(call); });
+}
+
+}  // namespace adret::cpu

@@ -1,0 +1,108 @@
+// The sizes of a convolution and where its taps lie; shared by its directions.
+#pragma once
+
+#include <adret/core/cpu/register_tile.h>
+#include <adret/core/kernels/conv.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace adret::cpu {
+
+// Columns of vectors in a tile: two leave room for the most products per load.
+inline constexpr int conv_vectors = 2;
+
+// Taps of a window that are neighbours in memory form a run: a row of the kernel with all its
+// channels, or a single pixel when dilation or groups leave gaps.
+struct ConvGeometry {
+  int64_t images, h, w, channels;  // x
+  int64_t kernel_h, kernel_w;      // weight
+  int64_t out_h, out_w, outputs;   // y
+  int64_t groups, group_channels, group_outputs;
+  int64_t padded_h, padded_w;
+  int64_t runs, run_length;
+  kernels::Conv2dParams params;
+
+  ConvGeometry(const Shape& x, const Shape& weight, const Shape& y,
+               const kernels::Conv2dParams& conv)
+      : images(x[0]),
+        h(x[1]),
+        w(x[2]),
+        channels(x[3]),
+        kernel_h(weight[1]),
+        kernel_w(weight[2]),
+        out_h(y[1]),
+        out_w(y[2]),
+        outputs(y[3]),
+        groups(conv.groups),
+        group_channels(channels / groups),
+        group_outputs(outputs / groups),
+        padded_h(h + 2 * conv.padding.h),
+        padded_w(w + 2 * conv.padding.w),
+        params(conv) {
+    const bool rows_dense = groups == 1 && conv.dilation.w == 1;
+    runs = rows_dense ? kernel_h : kernel_h * kernel_w;
+    run_length = rows_dense ? kernel_w * channels : group_channels;
+    const bool pointwise = kernel_h * kernel_w == 1 && conv.stride == Size2(1) && !padded();
+    if (pointwise) {  // the image is one long row
+      out_w = w = padded_w = h * w;
+      out_h = h = padded_h = 1;
+    }
+  }
+
+  bool padded() const { return params.padding.h != 0 || params.padding.w != 0; }
+  int64_t taps() const { return runs * run_length; }  // of one group
+  int64_t out_pixels() const { return out_h * out_w; }
+  int64_t image_size() const { return h * w * channels; }
+  int64_t padded_size() const { return padded_h * padded_w * channels; }
+  int64_t out_size() const { return out_pixels() * outputs; }
+  // From an output pixel's first tap to that of its right neighbour, in the padded image.
+  int64_t pixel_step() const { return params.stride.w * channels; }
+  // Multiply-adds of one image.
+  int64_t products() const { return out_size() * taps(); }
+  // Images to a chunk, when each needs so many multiply-adds: some 20 us or more.
+  int64_t image_grain(int64_t products_per_image) const {
+    constexpr int64_t chunk_products = 1 << 20;
+    return std::max<int64_t>(1, chunk_products / std::max<int64_t>(1, products_per_image));
+  }
+
+  // Where each run starts in the padded image, from the window's first tap.
+  std::vector<int64_t> run_offsets() const {
+    std::vector<int64_t> offsets(static_cast<size_t>(runs));
+    const int64_t per_row = runs / kernel_h;
+    for (int64_t r = 0; r < runs; ++r) {
+      const int64_t row = r / per_row * params.dilation.h, column = r % per_row * params.dilation.w;
+      offsets[size_t(r)] = (row * padded_w + column) * channels;
+    }
+    return offsets;
+  }
+  // Where output row `row` of an image has its first tap in the padded image.
+  int64_t row_offset(int64_t row) const { return row * params.stride.h * padded_w * channels; }
+};
+
+// `to` = the padded image around `from`.
+template <class T>
+void pad_image(const ConvGeometry& g, const T* from, T* to) {
+  const int64_t row = g.w * g.channels, padded_row = g.padded_w * g.channels;
+  const int64_t left = g.params.padding.w * g.channels, top = g.params.padding.h * padded_row;
+  T* const end = to + g.padded_size();
+  T* at = std::fill_n(to, top, T(0));
+  for (int64_t i = 0; i < g.h; ++i, from += row) {
+    at = std::fill_n(at, left, T(0));
+    at = std::copy_n(from, row, at);
+    at = std::fill_n(at, left, T(0));
+  }
+  std::fill(at, end, T(0));
+}
+
+// `to` = the image inside the padded one.
+template <class T>
+void unpad_image(const ConvGeometry& g, const T* from, T* to) {
+  const int64_t row = g.w * g.channels, padded_row = g.padded_w * g.channels;
+  from += g.params.padding.h * padded_row + g.params.padding.w * g.channels;
+  for (int64_t i = 0; i < g.h; ++i, from += padded_row) to = std::copy_n(from, row, to);
+}
+
+}  // namespace adret::cpu

@@ -1,0 +1,332 @@
+// Max and average pooling, vectorised over the channels of a window.
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/vector.h>
+#include <adret/core/thread_pool.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace adret::cpu {
+namespace {
+
+using kernels::Pool2dParams;
+
+// The part of a window inside the image, along one dimension: taps begin..end, the first at
+// `start` in the image.
+struct Span {
+  int64_t begin, end, start;
+};
+
+Span window_span(int64_t out, int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
+  const int64_t origin = out * stride - padding;
+  const int64_t begin = std::max<int64_t>(0, -origin);
+  return {begin, std::min(kernel, size - origin), origin + begin};
+}
+
+struct PoolGeometry {
+  int64_t images, h, w, channels, out_h, out_w;
+  Pool2dParams pool;
+
+  PoolGeometry(const Shape& x, const Shape& y, const Pool2dParams& params)
+      : images(x[0]), h(x[1]), w(x[2]), channels(x[3]), out_h(y[1]), out_w(y[2]), pool(params) {}
+
+  int64_t image_size() const { return h * w * channels; }
+  int64_t out_row_size() const { return out_w * channels; }
+  int64_t out_rows() const { return images * out_h; }
+  // Output rows, or images, to a chunk of some ten thousand elements.
+  int64_t row_grain() const {
+    return std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(1, out_row_size()));
+  }
+  int64_t image_grain() const {
+    return std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, image_size()));
+  }
+  Span rows(int64_t out) const {
+    return window_span(out, h, pool.kernel.h, pool.stride.h, pool.padding.h);
+  }
+  Span columns(int64_t out) const {
+    return window_span(out, w, pool.kernel.w, pool.stride.w, pool.padding.w);
+  }
+  // Of the element at tap (row, column) of a window, in its image.
+  int64_t offset(const Span& r, const Span& c, int64_t row, int64_t column) const {
+    return ((r.start + row - r.begin) * w + c.start + column - c.begin) * channels;
+  }
+  // Whether every element is in one window at most, and the windows start at the image's corner.
+  bool tiled() const { return pool.kernel == pool.stride && pool.padding == Size2(0); }
+};
+
+// f(rows, columns, offset of the output in its image) for every window of image row `out_row`.
+template <class F>
+void each_window(const PoolGeometry& g, int64_t out_row, F f) {
+  const Span rows = g.rows(out_row);
+  for (int64_t column = 0; column < g.out_w; ++column) {
+    f(rows, g.columns(column), (out_row * g.out_w + column) * g.channels);
+  }
+}
+
+// Calls f with a value of the positions' type.
+template <class F>
+void dispatch_position(const TensorView& position, F f) {
+  if (position.defined() && position.dtype == DType::i32) {
+    f(int32_t{});
+  } else {
+    f(uint8_t{});
+  }
+}
+
+// An integer as wide as T: what comparisons of vectors of T give.
+template <class T>
+using LaneInt = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+template <class T, class Position>
+class MaxPool {
+ public:
+  MaxPool(const PoolGeometry& g, const kernels::MaxPool2dForward& call)
+      : g_(g),
+        x_(call.x.as<T>()),
+        x_end_(x_ + call.x.numel()),
+        y_(call.y.as<T>()),
+        position_(call.position.as<Position>()) {}
+
+  // Output rows begin..end of all images.
+  void rows(int64_t begin, int64_t end) const {
+    const int64_t y_end = end * g_.out_row_size();
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t image = row / g_.out_h;
+      const T* x = x_ + image * g_.image_size();
+      const int64_t out = image * g_.out_h * g_.out_row_size();
+      each_window(g_, row % g_.out_h, [&](const Span& r, const Span& c, int64_t at) {
+        for (int64_t channel = 0; channel < g_.channels; channel += lanes<T>) {
+          window(r, c, x + channel, out + at + channel, std::min(y_end, out + at + g_.channels),
+                 y_end);
+        }
+      });
+    }
+  }
+
+ private:
+  using Index = Vector<LaneInt<T>>;
+
+  // The lanes behind the last channel compute the next pixels' first values in vain. They may be
+  // stored, as those pixels come after, but not beyond `y_end`, nor read beyond x.
+  void window(const Span& r, const Span& c, const T* x, int64_t at, int64_t pixel_end,
+              int64_t y_end) const {
+    const int64_t count = std::min<int64_t>(lanes<T>, pixel_end - at);
+    const auto element = [&](int64_t row, int64_t column) {
+      const T* from = x + g_.offset(r, c, row, column);
+      return from + lanes<T> <= x_end_ ? load(from) : load_first(from, count);
+    };
+    Vector<T> best = element(r.begin, c.begin);
+    Index winner = Index{} + LaneInt<T>(r.begin * g_.pool.kernel.w + c.begin);
+    for (int64_t row = r.begin; row < r.end; ++row) {
+      for (int64_t column = c.begin; column < c.end; ++column) {
+        const Vector<T> value = element(row, column);
+        // Larger, or the first NaN.
+        const Index wins = ~(value <= best) & (best == best);
+        best = wins ? value : best;
+        winner = wins ? Index{} + LaneInt<T>(row * g_.pool.kernel.w + column) : winner;
+      }
+    }
+    const bool whole = at + lanes<T> <= y_end;
+    store_some(y_ + at, best, whole ? lanes<T> : count);
+    if (!position_) return;
+    typedef Position Narrow __attribute__((vector_size(lanes<T> * sizeof(Position))));
+    const Narrow narrow = __builtin_convertvector(winner, Narrow);
+    if (whole) {
+      std::memcpy(position_ + at, &narrow, sizeof narrow);
+    } else {
+      for (int64_t i = 0; i < count; ++i) position_[at + i] = narrow[i];
+    }
+  }
+
+  const PoolGeometry& g_;
+  const T *const x_, *const x_end_;
+  T* const y_;
+  Position* const position_;
+};
+
+// dx of image rows begin..end of all images, where windows tile the image: every element is
+// written once, in order.
+template <class T, class Position>
+void max_backward_tiled(const PoolGeometry& g, const T* dy, const Position* position, T* dx,
+                        int64_t begin, int64_t end) {
+  typedef Position Narrow __attribute__((vector_size(lanes<T> * sizeof(Position))));
+  using Index = Vector<LaneInt<T>>;
+  const Size2 kernel = g.pool.kernel;
+  const int64_t row_size = g.w * g.channels;
+  const int64_t out_end = g.out_rows() * g.out_row_size(), dx_end = end * row_size;
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t in_row = row % g.h, out_row = in_row / kernel.h;
+    const int64_t covered = out_row < g.out_h ? std::min(g.w, g.out_w * kernel.w) : 0;
+    for (int64_t column = 0; column < covered; ++column) {
+      const int64_t out =
+          (row / g.h * g.out_h + out_row) * g.out_row_size() + column / kernel.w * g.channels;
+      const auto tap = LaneInt<T>(in_row % kernel.h * kernel.w + column % kernel.w);
+      const int64_t to = row * row_size + column * g.channels;
+      for (int64_t c = 0; c < g.channels; c += lanes<T>) {
+        // As in the forward pass, lanes behind the last channel are overwritten by what follows.
+        if (out + c + lanes<T> <= out_end && to + c + lanes<T> <= dx_end) {
+          Narrow narrow;
+          std::memcpy(&narrow, position + out + c, sizeof narrow);
+          const Index wins = __builtin_convertvector(narrow, Index) == tap;
+          store(dx + to + c, wins ? load(dy + out + c) : Vector<T>{});
+        } else {
+          for (int64_t i = c; i < std::min(g.channels, c + lanes<T>); ++i) {
+            dx[to + i] = position[out + i] == tap ? dy[out + i] : T(0);
+          }
+        }
+      }
+    }
+    std::fill(dx + row * row_size + covered * g.channels, dx + (row + 1) * row_size, T(0));
+  }
+}
+
+// f(offset of the output, offset of its winner) for every element of an image's output.
+template <class Position, class F>
+void each_winner(const PoolGeometry& g, const Position* position, F f) {
+  const int64_t kernel_w = g.pool.kernel.w;
+  for (int64_t row = 0; row < g.out_h; ++row) {
+    each_window(g, row, [&](const Span& r, const Span& c, int64_t at) {
+      for (int64_t channel = 0; channel < g.channels; ++channel) {
+        const int64_t winner = position[at + channel];
+        f(at + channel, g.offset(r, c, winner / kernel_w, winner % kernel_w) + channel);
+      }
+    });
+  }
+}
+
+template <class T, class Position>
+void max_backward(const PoolGeometry& g, const T* dy, const Position* position, T* dx) {
+  if (g.tiled()) {
+    parallel_for(g.images * g.h, g.row_grain(), [&](int64_t begin, int64_t end) {
+      max_backward_tiled(g, dy, position, dx, begin, end);
+    });
+    return;
+  }
+  parallel_for(g.images, g.image_grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t out = i * g.out_h * g.out_row_size();
+      T* const image = dx + i * g.image_size();
+      std::fill_n(image, g.image_size(), T(0));
+      each_winner(g, position + out,
+                  [&](int64_t at, int64_t winner) { image[winner] += dy[out + at]; });
+    }
+  });
+}
+
+// What the sum of a window is divided by.
+template <class T>
+T divisor(const PoolGeometry& g, const Span& r, const Span& c) {
+  const auto padded = [](const Span& span, int64_t size, int64_t kernel, int64_t padding) {
+    return std::min(kernel, size + padding - (span.start - span.begin));
+  };
+  if (!g.pool.count_include_pad) return T((r.end - r.begin) * (c.end - c.begin));
+  return T(padded(r, g.h, g.pool.kernel.h, g.pool.padding.h) *
+           padded(c, g.w, g.pool.kernel.w, g.pool.padding.w));
+}
+
+template <class T>
+void average_forward(const PoolGeometry& g, const T* x, T* y) {
+  parallel_for(g.out_rows(), g.row_grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* image = x + row / g.out_h * g.image_size();
+      T* out = y + row / g.out_h * g.out_h * g.out_row_size();
+      each_window(g, row % g.out_h, [&](const Span& r, const Span& c, int64_t at) {
+        const T over = divisor<T>(g, r, c);
+        each_vector<T>(g.channels, [&](int64_t channel, int64_t count) {
+          Vector<T> sum{};
+          for (int64_t i = r.begin; i < r.end; ++i) {
+            for (int64_t j = c.begin; j < c.end; ++j) {
+              sum += load_some(image + g.offset(r, c, i, j) + channel, count);
+            }
+          }
+          store_some(out + at + channel, sum / over, count);
+        });
+      });
+    }
+  });
+}
+
+template <class T>
+void average_backward(const PoolGeometry& g, const T* dy, T* dx) {
+  parallel_for(g.images, g.image_grain(), [&](int64_t begin, int64_t end) {
+    for (int64_t image = begin; image < end; ++image) {
+      const T* const from = dy + image * g.out_h * g.out_row_size();
+      T* const to = dx + image * g.image_size();
+      std::fill_n(to, g.image_size(), T(0));
+      for (int64_t row = 0; row < g.out_h; ++row) {
+        each_window(g, row, [&](const Span& r, const Span& c, int64_t at) {
+          const T over = divisor<T>(g, r, c);
+          each_vector<T>(g.channels, [&](int64_t channel, int64_t count) {
+            const Vector<T> share = load_some(from + at + channel, count) / over;
+            for (int64_t i = r.begin; i < r.end; ++i) {
+              for (int64_t j = c.begin; j < c.end; ++j) {
+                T* const element = to + g.offset(r, c, i, j) + channel;
+                store_some(element, load_some(element, count) + share, count);
+              }
+            }
+          });
+        });
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void run(const kernels::MaxPool2dForward& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    dispatch_position(call.position, [&](auto position) {
+      const PoolGeometry g(call.x.shape, call.y.shape, call.pool);
+      const MaxPool<decltype(zero), decltype(position)> work(g, call);
+      parallel_for(g.out_rows(), g.row_grain(),
+                   [&](int64_t begin, int64_t end) { work.rows(begin, end); });
+    });
+  });
+}
+
+void run(const kernels::MaxPool2dBackward& call) {
+  dispatch_float(call.dy.dtype, call.name, [&](auto zero) {
+    dispatch_position(call.position, [&](auto position) {
+      using T = decltype(zero);
+      max_backward(PoolGeometry(call.dx.shape, call.dy.shape, call.pool), call.dy.as<T>(),
+                   call.position.as<decltype(position)>(), call.dx.as<T>());
+    });
+  });
+}
+
+void run(const kernels::MaxPool2dGather& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    dispatch_position(call.position, [&](auto type) {
+      using T = decltype(zero);
+      const PoolGeometry g(call.x.shape, call.y.shape, call.pool);
+      parallel_for(g.images, g.image_grain(), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t out = i * g.out_h * g.out_row_size();
+          const T* const x = call.x.as<T>() + i * g.image_size();
+          T* const y = call.y.as<T>() + out;
+          each_winner(g, call.position.as<decltype(type)>() + out,
+                      [&](int64_t at, int64_t winner) { y[at] = x[winner]; });
+        }
+      });
+    });
+  });
+}
+
+void run(const kernels::AvgPool2dForward& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    average_forward(PoolGeometry(call.x.shape, call.y.shape, call.pool), call.x.as<T>(),
+                    call.y.as<T>());
+  });
+}
+
+void run(const kernels::AvgPool2dBackward& call) {
+  dispatch_float(call.dy.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    average_backward(PoolGeometry(call.dx.shape, call.dy.shape, call.pool), call.dy.as<T>(),
+                     call.dx.as<T>());
+  });
+}
+
+}  // namespace adret::cpu

@@ -1,0 +1,80 @@
+// The widest vectors of the instruction set that the kernels are compiled for, as GCC's portable
+// vector type: + * and comparisons work on them, also with a scalar on one side.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace adret::cpu {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64, vector_registers = 32;
+#elif defined(__AVX__)
+inline constexpr int vector_bytes = 32, vector_registers = 16;
+#elif defined(__aarch64__)
+inline constexpr int vector_bytes = 16, vector_registers = 32;
+#else
+inline constexpr int vector_bytes = 16, vector_registers = 16;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(vector_bytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class T>
+inline constexpr int lanes = vector_bytes / int(sizeof(T));
+
+// From and to memory without alignment.
+template <class T>
+Vector<T> load(const T* from) {
+  Vector<T> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+void store(T* to, Vector<T> v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+// The first `count` lanes alone; the others are zero, or not written.
+template <class T>
+Vector<T> load_first(const T* from, int64_t count) {
+  Vector<T> v{};
+  for (int64_t i = 0; i < count; ++i) v[i] = from[i];
+  return v;
+}
+template <class T>
+void store_first(T* to, Vector<T> v, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = v[i];
+}
+
+// The same, at full speed for a whole vector.
+template <class T>
+Vector<T> load_some(const T* from, int64_t count) {
+  return count == lanes<T> ? load(from) : load_first(from, count);
+}
+template <class T>
+void store_some(T* to, Vector<T> v, int64_t count) {
+  if (count == lanes<T>) {
+    store(to, v);
+  } else {
+    store_first(to, v, count);
+  }
+}
+
+// f(first, count) for whole vectors of n elements, then for what is left.
+template <class T, class F>
+void each_vector(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) f(i, int64_t(lanes<T>));
+  if (i < n) f(i, n - i);
+}
+
+constexpr int64_t round_up(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace adret::cpu

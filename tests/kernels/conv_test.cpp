@@ -1,0 +1,162 @@
+// Convolution kernels against loops in f64, golden values of PyTorch, and themselves on other
+// numbers of threads.
+#include "tests/support/guarded.h"
+#include "tests/support/reference.h"
+
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/thread_pool.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace adret {
+namespace {
+
+using kernels::Activation;
+using testing::ConvSizes;
+using testing::Guarded;
+using testing::Sums;
+using testing::Values;
+
+struct ConvCase : ConvSizes {
+  std::string name;
+  ConvCase(std::string case_name, ConvSizes sizes) : ConvSizes(sizes), name(std::move(case_name)) {}
+};
+void PrintTo(const ConvCase& c, std::ostream* out) { *out << c.name; }
+
+// n, h, w, c, o, kh, kw, {stride, padding, dilation, groups}
+const ConvCase conv_cases[] = {
+    {"lenet_1", {3, 28, 28, 1, 6, 5, 5, {.padding = 2}}},
+    {"lenet_2", {3, 14, 14, 6, 16, 5, 5, {}}},
+    {"cnn_2", {2, 26, 26, 32, 64, 3, 3, {}}},
+    {"resnet_stem", {2, 16, 16, 3, 64, 3, 3, {.padding = 1}}},
+    {"resnet_stride_2", {2, 16, 16, 24, 40, 3, 3, {.stride = 2, .padding = 1}}},
+    {"resnet_shortcut", {2, 9, 8, 20, 33, 1, 1, {.stride = 2}}},
+    {"long_sums_in_blocks", {1, 4, 4, 512, 35, 3, 3, {.padding = 1}}},
+    {"pointwise", {2, 5, 7, 19, 21, 1, 1, {}}},
+    {"pointwise_padded", {2, 3, 4, 5, 6, 1, 1, {.padding = 1}}},
+    {"one_of_everything", {1, 1, 1, 1, 1, 1, 1, {}}},
+    {"kernel_as_large_as_the_image", {2, 4, 3, 3, 5, 4, 3, {}}},
+    {"kernel_larger_than_the_image", {2, 2, 3, 2, 3, 5, 5, {.padding = 2}}},
+    {"padding_beyond_the_kernel", {1, 3, 3, 2, 2, 2, 2, {.padding = 4}}},
+    {"sizes_differ_by_direction",
+     {2, 9, 13, 3, 7, 2, 5, {.stride = {2, 3}, .padding = {1, 2}, .dilation = {3, 1}}}},
+    {"stride_beyond_the_kernel", {2, 11, 11, 3, 4, 2, 2, {.stride = 4}}},
+    {"dilated", {2, 12, 11, 4, 9, 3, 3, {.padding = 2, .dilation = 2}}},
+    {"two_groups", {2, 7, 8, 6, 10, 3, 3, {.padding = 1, .groups = 2}}},
+    {"wide_groups", {1, 6, 5, 66, 68, 3, 3, {.stride = 2, .groups = 2}}},
+    {"groups_of_one_channel_with_two_outputs", {2, 6, 6, 5, 10, 3, 3, {.groups = 5}}},
+    {"depthwise", {2, 9, 10, 37, 37, 3, 3, {.padding = 1, .groups = 37}}},
+    {"depthwise_strided_dilated",
+     {3, 12, 12, 8, 8, 3, 2, {.stride = 2, .dilation = {2, 3}, .groups = 8}}},
+    {"many_images", {37, 6, 6, 3, 5, 3, 3, {.padding = 1}}},
+    {"no_images", {0, 8, 8, 3, 4, 3, 3, {}}},
+    {"no_images_depthwise", {0, 8, 8, 4, 4, 3, 3, {.groups = 4}}},
+};
+
+template <class T>
+struct Operands {
+  const ConvCase& c;
+  Values x = testing::random_values(c.x().numel(), 1);
+  Values weight = testing::random_values(c.weight().numel(), 2);
+  Values bias = testing::random_values(c.o, 3);
+  Values dy = testing::random_values(c.y().numel(), 4);
+
+  Guarded<T> forward(bool with_bias, Activation activation) const {
+    Guarded<T> y(c.y());
+    const Guarded<T> bias_operand({c.o}, bias);
+    run(kernels::Conv2dForward{.x = Guarded<T>(c.x(), x),
+                               .weight = Guarded<T>(c.weight(), weight),
+                               .bias = with_bias ? bias_operand : TensorView(),
+                               .y = y,
+                               .conv = c.conv,
+                               .activation = activation});
+    return y;
+  }
+  Guarded<T> backward_input() const {
+    Guarded<T> dx(c.x());
+    run(kernels::Conv2dBackwardInput{.dy = Guarded<T>(c.y(), dy),
+                                     .weight = Guarded<T>(c.weight(), weight),
+                                     .dx = dx,
+                                     .conv = c.conv});
+    return dx;
+  }
+  void backward_weight(TensorView dweight, TensorView dbias) const {
+    run(kernels::Conv2dBackwardWeight{.x = Guarded<T>(c.x(), x),
+                                      .dy = Guarded<T>(c.y(), dy),
+                                      .dweight = dweight,
+                                      .dbias = dbias,
+                                      .conv = c.conv});
+  }
+};
+
+template <class T>
+void check(const Guarded<T>& actual, const Sums& expected, const std::string& what) {
+  testing::expect_sums<T>(actual.values(), expected, what);
+  EXPECT_TRUE(actual.guards_intact()) << what << " wrote beyond its output";
+}
+
+template <class T>
+void check_forward(const ConvCase& c) {
+  const Operands<T> operands{c};
+  check(operands.forward(false, Activation::none), conv_forward(c, operands.x, operands.weight, {}),
+        "forward");
+  Sums expected = conv_forward(c, operands.x, operands.weight, operands.bias);
+  check(operands.forward(true, Activation::none), expected, "forward with bias");
+  for (double& y : expected.value) y = std::max(y, 0.0);
+  check(operands.forward(true, Activation::relu), expected, "forward with bias and ReLU");
+}
+
+template <class T>
+void check_backward(const ConvCase& c) {
+  const Operands<T> operands{c};
+  check(operands.backward_input(), conv_backward_input(c, operands.dy, operands.weight),
+        "backward input");
+  const Sums expected = conv_backward_weight(c, operands.x, operands.dy);
+  const Sums expected_bias = testing::column_sums(operands.dy, c.o);
+  const Guarded<T> dweight(c.weight()), dbias({c.o});
+  operands.backward_weight(dweight, dbias);
+  check(dweight, expected, "backward weight");
+  check(dbias, expected_bias, "backward bias");
+  const Guarded<T> weight_alone(c.weight()), bias_alone({c.o});
+  operands.backward_weight(weight_alone, {});
+  check(weight_alone, expected, "backward weight without bias");
+  operands.backward_weight({}, bias_alone);
+  check(bias_alone, expected_bias, "backward bias without weight");
+}
+
+class Conv : public ::testing::TestWithParam<ConvCase> {};
+
+TEST_P(Conv, ForwardEqualsTheDefinition) {
+  check_forward<float>(GetParam());
+  check_forward<double>(GetParam());
+}
+
+TEST_P(Conv, BackwardEqualsTheDefinition) {
+  check_backward<float>(GetParam());
+  check_backward<double>(GetParam());
+}
+
+TEST_P(Conv, BitsDoNotDependOnTheNumberOfThreads) {
+  const Operands<float> operands{GetParam()};
+  const int before = num_threads();
+  std::vector<std::vector<float>> first;
+  for (int threads = 1; threads <= 4; ++threads) {
+    set_num_threads(threads);
+    const Guarded<float> dweight(operands.c.weight()), dbias({operands.c.o});
+    operands.backward_weight(dweight, dbias);
+    const std::vector<std::vector<float>> results = {
+        operands.forward(true, Activation::relu).exact(), operands.backward_input().exact(),
+        dweight.exact(), dbias.exact()};
+    if (threads == 1) first = results;
+    EXPECT_EQ(results, first) << threads << " threads";
+  }
+  set_num_threads(before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Conv, ::testing::ValuesIn(conv_cases),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace adret
