@@ -29,8 +29,8 @@ mnist:
 	  build/cpu/examples/mnist --data "$$data" $(ARGS)
 
 test:
-	@tools/install_dependencies build test
-	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON
+	@tools/install_dependencies build test bench
+	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
 	cmake --build --preset cpu -j $(JOBS)
 	ctest --preset cpu -j $(JOBS) $(ARGS)
 
