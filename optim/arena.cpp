@@ -1,0 +1,176 @@
+// Laying out, moving into and gathering in the arenas.
+#include <adret/autograd/node.h>
+#include <adret/core/backend.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/optim/arena.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+namespace adret {
+namespace {
+
+int64_t aligned(int64_t bytes, Device device) {
+  const int64_t unit = device.is_cpu() ? 64 : 512;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+DType state_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+bool same_place(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.byte_offset() == b.byte_offset();
+}
+
+std::string describe(const Parameter& parameter) {
+  return fmt::format("\"{}\" {}", parameter.name, to_string(parameter.value.shape()));
+}
+
+void check(const Parameter& parameter, Device device, bool first_time) {
+  if (parameter.in_arena) {
+    throw Error(
+        fmt::format("[optimizer] the parameter {} belongs to another optimizer; use one optimizer "
+                    "with several groups, or destroy the other first",
+                    describe(parameter)));
+  }
+  if (!first_time) {
+    throw Error(fmt::format("[optimizer] the parameter {} is in two groups; a parameter has one",
+                            describe(parameter)));
+  }
+  if (parameter.value.device() != device) {
+    throw DeviceError(
+        fmt::format("[optimizer] the parameter {} is on {}, others are on {}; move the model with "
+                    "to(device) first",
+                    describe(parameter), to_string(parameter.value.device()), to_string(device)));
+  }
+}
+
+}  // namespace
+
+void upload(const Tensor& to, const void* from) {
+  backend_for(to.device()).services().copy(to.data(), from, to.bytes(), CopyKind::host_to_device);
+  to.bump_version();
+}
+
+ParameterArena::ParameterArena(const std::vector<Group>& groups) {
+  lay_out(groups);
+  const Device device = parameters_[0]->value.device();
+  const TensorOptions bytes{.dtype = DType::u8, .device = device};
+  values_ = Tensor::zeros({value_bytes_}, bytes);
+  gradients_ = Tensor::zeros({value_bytes_}, bytes);
+  segment_table_ = Tensor::empty({int64_t(segments_.size()), kernels::segment_columns},
+                                 {.dtype = DType::i64, .device = device});
+  upload(segment_table_, segments_.data());
+  move_in();
+  collect();
+}
+
+void ParameterArena::lay_out(const std::vector<Group>& groups) {
+  std::set<const Parameter*> seen;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    for (const auto& parameter : groups[group]) {
+      const Tensor& value = parameter->value;
+      if (!value.defined()) continue;
+      const Device device = parameters_.empty() ? value.device() : parameters_[0]->value.device();
+      check(*parameter, device, seen.insert(parameter.get()).second);
+      segments_.push_back({.value_offset = value_bytes_,
+                           .state_offset = state_bytes_,
+                           .length = value.numel(),
+                           .group = int64_t(group),
+                           .dtype = int64_t(value.dtype()),
+                           .active = 0});
+      value_bytes_ += aligned(int64_t(value.bytes()), device);
+      state_bytes_ += aligned(value.numel() * int64_t(size_of(state_dtype(value.dtype()))), device);
+      parameters_.push_back(parameter);
+    }
+  }
+  if (parameters_.empty()) {
+    throw Error(
+        "[optimizer] there are no parameters to optimize; are the layers declared with "
+        "add()?");
+  }
+}
+
+void ParameterArena::move_in() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = *parameters_[i];
+    const Tensor& value = parameter.value;
+    const auto offset = size_t(segments_[i].value_offset);
+    value_places_.push_back(values_.segment(value.shape(), offset, value.dtype()));
+    gradient_places_.push_back(gradients_.segment(value.shape(), offset, value.dtype()));
+    run(kernels::Copy{.x = value, .y = value_places_[i]});
+    value.rebind(value_places_[i]);
+    parameter.in_arena = true;
+  }
+}
+
+ParameterArena::~ParameterArena() {
+  for (size_t i = 0; i < value_places_.size(); ++i) {
+    parameters_[i]->in_arena = false;
+    if (Leaf* leaf = leaf_of(parameters_[i]->value)) leaf->slot = Tensor();
+  }
+}
+
+// Whether the parameter has a gradient, which then is in its place.
+bool ParameterArena::gather(size_t i) {
+  const Parameter& parameter = *parameters_[i];
+  if (!same_place(parameter.value, value_places_[i])) {
+    throw Error(
+        fmt::format("[optimizer] the value of the parameter {} was replaced by another tensor; "
+                    "write into it with copy_ instead",
+                    describe(parameter)));
+  }
+  Leaf* leaf = leaf_of(parameter.value);
+  if (!leaf) return false;  // frozen
+  const Tensor& place = gradient_places_[i];
+  leaf->slot = place;
+  if (!leaf->grad.defined()) return false;
+  if (!same_place(leaf->grad, place)) {
+    run(kernels::Copy{.x = leaf->grad, .y = place});
+    place.bump_version();
+    leaf->grad = place;
+  }
+  return true;
+}
+
+bool ParameterArena::collect() {
+  bool any = false, changed = false;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const bool active = gather(i);
+    any = any || active;
+    changed = changed || active != bool(segments_[i].active);
+    segments_[i].active = active;
+  }
+  if (changed) upload(segment_table_, segments_.data());
+  return any;
+}
+
+void ParameterArena::bump_values() const {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].active) value_places_[i].bump_version();
+  }
+}
+
+void ParameterArena::bump_gradients() const {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].active) gradient_places_[i].bump_version();
+  }
+}
+
+bool ParameterArena::holds(const Leaf* leaf) const {
+  return std::ranges::any_of(
+      parameters_, [leaf](const auto& parameter) { return leaf_of(parameter->value) == leaf; });
+}
+
+Tensor ParameterArena::make_state() const {
+  return Tensor::zeros({state_bytes_}, {.dtype = DType::u8, .device = device()});
+}
+
+Tensor ParameterArena::state_of(const Tensor& state, size_t i) const {
+  const Tensor& value = parameters_[i]->value;
+  return state.segment(value.shape(), size_t(segments_[i].state_offset),
+                       state_dtype(value.dtype()));
+}
+
+}  // namespace adret

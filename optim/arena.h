@@ -1,0 +1,62 @@
+// The flat memory of all parameters and gradients of an optimizer; Note [Arenas] of
+// core/kernels/optimizer.h has the layout.
+#pragma once
+
+#include <adret/core/kernels/optimizer.h>
+#include <adret/layers/parameter.h>
+
+#include <memory>
+#include <vector>
+
+namespace adret {
+
+class Leaf;
+
+// Owns the places of its parameters from construction to destruction; afterwards they keep their
+// values and may join another arena.
+class ParameterArena {
+ public:
+  using Group = std::vector<std::shared_ptr<Parameter>>;
+
+  // Moves values, and gradients that are there. Throws Error, changing nothing, for no parameters,
+  // one that is given twice or lies in another arena, and DeviceError for several devices.
+  explicit ParameterArena(const std::vector<Group>& groups);
+  ~ParameterArena();
+  ParameterArena(const ParameterArena&) = delete;
+  ParameterArena& operator=(const ParameterArena&) = delete;
+
+  // Gathers the gradients into the arena and marks their segments active; false when there are
+  // none. Throws Error when a parameter's value was replaced by another tensor.
+  bool collect();
+  // Tells saved tensors that the active values (gradients) were written to.
+  void bump_values() const;
+  void bump_gradients() const;
+
+  const std::vector<std::shared_ptr<Parameter>>& parameters() const { return parameters_; }
+  bool holds(const Leaf* leaf) const;
+  const Tensor& values() const { return values_; }
+  const Tensor& gradients() const { return gradients_; }
+  const Tensor& segments() const { return segment_table_; }
+  Device device() const { return values_.device(); }
+  // Zeros for one f32 (f64 for f64 parameters) per element of every parameter, and one's part of
+  // it.
+  Tensor make_state() const;
+  Tensor state_of(const Tensor& state, size_t parameter) const;
+
+ private:
+  void lay_out(const std::vector<Group>& groups);
+  void move_in();
+  bool gather(size_t parameter);
+
+  std::vector<std::shared_ptr<Parameter>> parameters_;
+  std::vector<kernels::Segment> segments_;
+  std::vector<Tensor> value_places_, gradient_places_;
+  Tensor values_, gradients_;  // u8
+  Tensor segment_table_;
+  int64_t value_bytes_ = 0, state_bytes_ = 0;
+};
+
+// Copies host values over a device tensor's elements.
+void upload(const Tensor& to, const void* from);
+
+}  // namespace adret

@@ -1,0 +1,248 @@
+// The step around the kernel, clipping, and saving and loading of state.
+#include <adret/autograd/engine.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/optim/optimizer.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace adret {
+
+void check_range(const char* optimizer, const char* what, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value <= high) return;
+  throw Error(std::isinf(high) ? fmt::format("[{}] {} is {}; it must be finite and at least {}",
+                                             optimizer, what, value, low)
+                               : fmt::format("[{}] {} is {}; it must lie in {}..{}", optimizer,
+                                             what, value, low, high));
+}
+
+namespace {
+
+const std::vector<std::vector<double>>& checked(const std::vector<std::vector<double>>& rows,
+                                                void (*check)(const std::vector<double>&)) {
+  for (const auto& row : rows) check(row);
+  return rows;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const Rules& rules, const std::vector<ParameterArena::Group>& groups,
+                     std::vector<Row> rows)
+    : rules_(rules), rows_(checked(rows, rules.check)), arena_(groups) {
+  group_table_ = Tensor::empty({int64_t(rows_.size()), int64_t(rules_.columns.size())},
+                               {.dtype = DType::f64, .device = arena_.device()});
+  states_ = make_states(rows_);
+}
+
+// -- the step -------------------------------------------------------------------------------------
+
+void Optimizer::step() {
+  const NameScope scope(rules_.name.c_str());
+  const bool any = arena_.collect();
+  check_strays(any);
+  if (!any) return;
+  upload_groups();
+  run_step();
+  arena_.bump_values();
+}
+
+void Optimizer::check_strays(bool any_gradient) {
+  const auto& reached = reached_parameters();
+  if (strays_checked_ || reached.empty()) return;
+  const auto mine = [this](const ReachedParameter& one) { return arena_.holds(one.leaf); };
+  // Gradients that were set by hand: the last backward was about something else.
+  if (any_gradient && std::ranges::none_of(reached, mine)) return;
+  for (const ReachedParameter& one : reached) {
+    if (one.in_arena || mine(one)) continue;
+    throw Error(
+        fmt::format("[step] backward gave a gradient to a parameter {} that no optimizer holds, so "
+                    "it would never learn; declare its layer with add(), put it in a group, or "
+                    "freeze it with set_requires_grad(false)",
+                    to_string(one.shape)));
+  }
+  strays_checked_ = true;
+}
+
+void Optimizer::upload_groups() {
+  if (!rows_changed_) return;
+  std::vector<double> flat;
+  for (const Row& row : rows_) flat.insert(flat.end(), row.begin(), row.end());
+  upload(group_table_, flat.data());
+  rows_changed_ = false;
+}
+
+void Optimizer::zero_grad() {
+  for (const auto& parameter : arena_.parameters()) parameter->value.zero_grad();
+}
+
+void Optimizer::check_group(size_t group) const {
+  if (group >= rows_.size()) {
+    throw Error(fmt::format("[{}] group {} is not there; the optimizer has {}", rules_.name, group,
+                            rows_.size()));
+  }
+}
+
+double Optimizer::lr(size_t group) const {
+  check_group(group);
+  return rows_[group][0];
+}
+
+void Optimizer::set_lr(double lr) {
+  for (size_t group = 0; group < rows_.size(); ++group) set_lr(lr, group);
+}
+
+void Optimizer::set_lr(double lr, size_t group) {
+  check_range(rules_.name.c_str(), "lr", lr, 0, std::numeric_limits<double>::infinity());
+  check_group(group);
+  double& current = rows_[group][0];
+  rows_changed_ = rows_changed_ || current != lr;
+  current = lr;
+}
+
+// -- clipping -------------------------------------------------------------------------------------
+
+double Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
+  check_range("clip_norm", "max_norm", max_norm, 0, std::numeric_limits<double>::infinity());
+  if (!arena_.collect()) return 0;
+  const Tensor total = Tensor::empty({}, {.dtype = DType::f64, .device = arena_.device()});
+  run(kernels::GradientNorm{
+      .grads = arena_.gradients(), .segments = arena_.segments(), .norm = total});
+  run(kernels::ClipByNorm{.grads = arena_.gradients(),
+                          .segments = arena_.segments(),
+                          .norm = total,
+                          .max_norm = max_norm});
+  arena_.bump_gradients();
+  const double norm = total.item<double>();
+  if (options.error_if_nonfinite && !std::isfinite(norm)) {
+    throw Error(fmt::format(
+        "[clip_norm] the norm of the gradients is {}, so they cannot be scaled and are untouched; "
+        "skip this step, or look for the first operation that gives such values",
+        norm));
+  }
+  return norm;
+}
+
+void Optimizer::clip_value(double limit) {
+  check_range("clip_value", "limit", limit, 0, std::numeric_limits<double>::infinity());
+  if (!arena_.collect()) return;
+  run(kernels::ClipByValue{
+      .grads = arena_.gradients(), .segments = arena_.segments(), .limit = limit});
+  arena_.bump_gradients();
+}
+
+// -- state ----------------------------------------------------------------------------------------
+
+std::vector<Optimizer::State> Optimizer::make_states(const std::vector<Row>& rows) const {
+  std::vector<State> states;
+  for (const StateSpec& spec : rules_.states(rows)) {
+    const TensorOptions counters{.dtype = DType::i64, .device = arena_.device()};
+    states.push_back({spec, spec.kind == StateKind::per_element
+                                ? arena_.make_state()
+                                : Tensor::zeros({int64_t(arena_.parameters().size())}, counters)});
+  }
+  return states;
+}
+
+Tensor Optimizer::state_tensor(const std::string& name) const {
+  const auto it =
+      std::ranges::find_if(states_, [&](const State& state) { return state.spec.name == name; });
+  return it == states_.end() ? Tensor() : it->tensor;
+}
+
+// The state's parts by name, in place.
+std::vector<NamedTensor> Optimizer::parts(const std::vector<State>& states) const {
+  std::vector<NamedTensor> list;
+  for (const auto& [spec, tensor] : states) {
+    if (spec.kind == StateKind::counter) {
+      list.push_back({spec.name, tensor});
+      continue;
+    }
+    for (size_t i = 0; i < arena_.parameters().size(); ++i) {
+      list.push_back({fmt::format("{}.{}", spec.name, i), arena_.state_of(tensor, i)});
+    }
+  }
+  return list;
+}
+
+OptimizerState Optimizer::state() const {
+  const NoGrad no_grad;
+  OptimizerState state{.optimizer = rules_.name, .tensors = {}};
+  for (size_t column = 0; column < rules_.columns.size(); ++column) {
+    std::vector<double> values;
+    for (const Row& row : rows_) values.push_back(row[column]);
+    state.tensors.push_back(
+        {"groups." + rules_.columns[column], Tensor::from(values, {int64_t(values.size())})});
+  }
+  for (const NamedTensor& part : parts(states_)) {
+    state.tensors.push_back({part.name, part.tensor.clone().to(Device::cpu())});
+  }
+  return state;
+}
+
+namespace {
+
+const Tensor* find(const OptimizerState& state, const std::string& name) {
+  const auto it = std::ranges::find(state.tensors, name, &NamedTensor::name);
+  return it == state.tensors.end() ? nullptr : &it->tensor;
+}
+
+std::string text_of(const Shape& shape, DType dtype) {
+  return fmt::format("{} {}", to_string(shape), name(dtype));
+}
+
+// The tensor of that name. Throws CheckpointError if it is missing or of another kind.
+const Tensor& expect(const OptimizerState& state, const std::string& name, const Shape& shape,
+                     DType dtype) {
+  const Tensor* tensor = find(state, name);
+  if (tensor && tensor->shape() == shape && tensor->dtype() == dtype) return *tensor;
+  throw CheckpointError(
+      fmt::format("[load_state] the optimizer wants \"{}\" {}, the state has {}; build the model "
+                  "and the groups "
+                  "as they were when it was saved",
+                  name, text_of(shape, dtype),
+                  tensor ? text_of(tensor->shape(), tensor->dtype()) : "no such tensor"));
+}
+
+}  // namespace
+
+std::vector<Optimizer::Row> Optimizer::read_rows(const OptimizerState& state) const {
+  std::vector<Row> rows(rows_.size());
+  for (const std::string& column : rules_.columns) {
+    const Tensor& tensor = expect(state, "groups." + column, {int64_t(rows_.size())}, DType::f64);
+    const std::vector<double> values = tensor.to_vector<double>();
+    for (size_t group = 0; group < rows.size(); ++group) rows[group].push_back(values[group]);
+  }
+  return checked(rows, rules_.check);
+}
+
+void Optimizer::load_state(const OptimizerState& state) {
+  if (state.optimizer != rules_.name) {
+    throw CheckpointError(fmt::format("[load_state] the state is that of \"{}\", not of \"{}\"",
+                                      state.optimizer, rules_.name));
+  }
+  std::vector<Row> rows = read_rows(state);
+  std::vector<State> states = make_states(rows);
+  const std::vector<NamedTensor> places = parts(states);
+  for (const NamedTensor& place : places) {
+    expect(state, place.name, place.tensor.shape(), place.tensor.dtype());
+  }
+  const size_t known = places.size() + rules_.columns.size();
+  if (state.tensors.size() != known) {
+    throw CheckpointError(fmt::format(
+        "[load_state] the state has {} tensors, the optimizer wants {}; build the model "
+        "and the groups as they were when it was saved",
+        state.tensors.size(), known));
+  }
+  const NoGrad no_grad;
+  for (const NamedTensor& place : places) {
+    run(kernels::Copy{.x = find(state, place.name)->to(arena_.device()), .y = place.tensor});
+  }
+  rows_ = std::move(rows);
+  states_ = std::move(states);
+  rows_changed_ = true;
+}
+
+}  // namespace adret

@@ -1,0 +1,122 @@
+// What all optimizers share: arenas, groups of parameters, clipping, the learning rate, and state
+// that can be saved.
+#pragma once
+
+#include <adret/layers/module.h>
+#include <adret/optim/arena.h>
+
+#include <string>
+#include <vector>
+
+namespace adret {
+
+// Parameters with options of their own: Sgd({{body.parameters(), {.lr = 0.01}}, {head...}}).
+template <class Options>
+struct ParameterGroup {
+  std::vector<std::shared_ptr<Parameter>> parameters;
+  Options options;
+};
+
+// All that a run must restore beside the weights. Tensors are copies on the CPU: "groups.lr" and
+// the like f64 (groups); "momentum.3" the state of parameter 3, in the order of the groups, with
+// its shape in memory.
+struct OptimizerState {
+  std::string optimizer;  // "sgd", "adam", "adamw"
+  std::vector<NamedTensor> tensors;
+};
+
+struct ClipNormOptions {
+  bool error_if_nonfinite = false;
+};
+
+// Moves the parameters into arenas: all handles on their values stay valid, Module::to() does not
+// work until the optimizer is destroyed, and no parameter can be in two. Moving the model is fine.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Updates every parameter that has a gradient; others are untouched, their state too. The first
+  // step after a backward throws Error for a parameter that got a gradient but is in no optimizer.
+  void step();
+  void zero_grad();
+
+  // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et
+  // al. 2013). Returns the norm. If it is not finite the gradients are untouched: skip the step, or
+  // ask for an Error.
+  double clip_norm(double max_norm, const ClipNormOptions& options = {});
+  // Clamps every element of the gradients to -limit..limit; NaN stays.
+  void clip_value(double limit);
+
+  size_t group_count() const { return rows_.size(); }
+  // Throw Error for a group that is not there, and for a negative or non-finite rate.
+  double lr(size_t group = 0) const;
+  void set_lr(double lr);  // of all groups
+  void set_lr(double lr, size_t group);
+
+  OptimizerState state() const;
+  // Restores state and hyper-parameters, whatever the constructor was given. Throws
+  // CheckpointError, changing nothing, when it is another optimizer's or does not fit.
+  void load_state(const OptimizerState& state);
+
+ protected:
+  using Row = std::vector<double>;  // hyper-parameters of a group, one a column; the first is lr
+  enum class StateKind { per_element, counter };  // a float an element, an i64 a parameter
+  struct StateSpec {
+    std::string name;
+    StateKind kind = StateKind::per_element;
+  };
+  // What tells one optimizer from another, beside its kernel.
+  struct Rules {
+    std::string name;
+    std::vector<std::string> columns;
+    void (*check)(const Row& row);  // throws Error for values out of range
+    std::vector<StateSpec> (*states)(const std::vector<Row>& rows);
+  };
+  template <class Options>
+  Optimizer(const Rules& rules, const std::vector<ParameterGroup<Options>>& groups,
+            Row (*row)(const Options&))
+      : Optimizer(rules, transform(groups, [](const auto& g) { return g.parameters; }),
+                  transform(groups, [row](const auto& g) { return row(g.options); })) {}
+
+  const ParameterArena& arena() const { return arena_; }
+  const Tensor& groups() const { return group_table_; }
+  Tensor state_tensor(const std::string& name) const;  // undefined if there is none
+
+ private:
+  struct State {
+    StateSpec spec;
+    Tensor tensor;  // an arena, or i64 (parameters)
+  };
+
+  Optimizer(const Rules& rules, const std::vector<ParameterArena::Group>& groups,
+            std::vector<Row> rows);
+  template <class Group, class Function>
+  static auto transform(const std::vector<Group>& groups, const Function& function) {
+    std::vector<decltype(function(groups[0]))> result;
+    for (const Group& group : groups) result.push_back(function(group));
+    return result;
+  }
+
+  virtual void run_step() = 0;
+  void check_group(size_t group) const;
+  void check_strays(bool any_gradient);
+  void upload_groups();
+  std::vector<State> make_states(const std::vector<Row>& rows) const;
+  std::vector<NamedTensor> parts(const std::vector<State>& states) const;
+  std::vector<Row> read_rows(const OptimizerState& state) const;
+
+  Rules rules_;
+  std::vector<Row> rows_;
+  ParameterArena arena_;
+  Tensor group_table_;  // f64 (groups, columns)
+  std::vector<State> states_;
+  bool rows_changed_ = true;
+  bool strays_checked_ = false;
+};
+
+// Throws Error naming the optimizer unless low <= value <= high (and finite).
+void check_range(const char* optimizer, const char* what, double value, double low, double high);
+
+}  // namespace adret
