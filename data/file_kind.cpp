@@ -1,0 +1,54 @@
+// Known beginnings of files.
+#include <adret/data/file_kind.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace adret {
+namespace {
+
+struct Beginning {
+  std::string_view bytes;
+  const char* kind;
+};
+
+constexpr Beginning beginnings[] = {
+    {"\x1f\x8b", "a gzip file"},
+    {"PK\x03\x04", "a zip archive"},
+    {"\x80\x02", "a Python pickle"},
+    {"\x80\x03", "a Python pickle"},
+    {"\x80\x04", "a Python pickle"},
+    {"\x80\x05", "a Python pickle"},
+    {"\x89PNG", "a PNG image"},
+    {"BM", "a BMP image"},
+    {"\xff\xd8\xff", "a JPEG image"},
+    {"GIF8", "a GIF image"},
+    {"\x89HDF", "an HDF5 file"},
+    {"\x93NUMPY", "a NumPy array file"},
+    {"GGUF", "a GGUF file"},
+    {"version https://git-lfs", "a pointer of Git LFS, not the file itself"},
+    {"<!DOCTYPE", "a web page (HTML)"},
+    {"<!doctype", "a web page (HTML)"},
+    {"<html", "a web page (HTML)"},
+    {std::string_view("\0\0\x08\x01", 4), "an IDX file of labels"},
+    {std::string_view("\0\0\x08\x03", 4), "an IDX file of images"},
+};
+
+}  // namespace
+
+std::string describe_content(std::span<const std::byte> first_bytes) {
+  if (first_bytes.empty()) return "empty";
+  const std::string_view text(reinterpret_cast<const char*>(first_bytes.data()),
+                              first_bytes.size());
+  for (const Beginning& beginning : beginnings) {
+    if (text.starts_with(beginning.bytes)) return beginning.kind;
+  }
+  std::string hex = "a file that begins with the bytes";
+  for (const std::byte byte : first_bytes.first(std::min<size_t>(8, first_bytes.size()))) {
+    hex += fmt::format(" {:02x}", unsigned(byte));
+  }
+  return hex;
+}
+
+}  // namespace adret
