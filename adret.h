@@ -26,6 +26,13 @@
 #include <adret/core/tensor.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
+#include <adret/data/dataset.h>
+#include <adret/data/file_kind.h>
+#include <adret/data/idx.h>
+#include <adret/data/image_file.h>
+#include <adret/data/loader.h>
+#include <adret/data/mnist.h>
+#include <adret/data/transforms.h>
 #include <adret/layers/activation.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
