@@ -48,8 +48,10 @@ class ByteSource {
       const auto wanted = unsigned(std::min<size_t>(bytes - total, 1 << 24));
       auto* const place = static_cast<Bytef*>(to) + total;
       const int got = gzread(file_.get(), place, wanted);
-      if (got < 0) check_stream();
-      if (got <= 0) break;
+      if (got <= 0) {
+        check_stream();
+        break;
+      }
       checksum_ = uint32_t(crc32(checksum_, place, unsigned(got)));
       total += size_t(got);
     }
@@ -81,6 +83,7 @@ class ByteSource {
   void check_stream() {
     int status = Z_OK;
     const char* text = gzerror(file_.get(), &status);
+    if (status == Z_OK || status == Z_STREAM_END) return;
     if (status == Z_BUF_ERROR) {
       cut_off_ = true;  // the caller says what is missing
       return;
@@ -137,8 +140,9 @@ Header read_header(ByteSource& source) {
   const std::optional<DType> dtype = idx_dtype(raw[2]);
   const size_t rank = raw[3];
   if (raw[0] != 0 || raw[1] != 0 || !dtype || rank == 0 || rank > Shape::max_rank) {
+    const size_t known = 4 + source.read(raw.data() + 4, raw.size() - 4);
     source.fail("this is not an IDX file of u8, i32, f32 or f64 in 1 to 6 dimensions but " +
-                describe_content(std::as_bytes(std::span(raw.data(), 4))));
+                describe_content(std::as_bytes(std::span(raw.data(), known))));
   }
   const uint64_t header_bytes = 4 + 4 * rank;
   if (source.read(raw.data() + 4, 4 * rank) < 4 * rank) {

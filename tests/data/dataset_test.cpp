@@ -51,12 +51,12 @@ TEST(Dataset, WhatAnItemThrowsComesWithItsIndexAndTheOriginalNested) {
 }
 
 TEST(Dataset, ItemsOfDifferentShapesAreNamed) {
-  EXPECT_EQ(
-      thrown<DataError>([] {
-        batch_of(Pairs(), {4, 5});
-      }),
-      "[Dataset] the input of item 5 is (3) f32 cpu, that of item 4 is (2) f32 cpu; the items of a "
-      "batch must be alike");
+  EXPECT_EQ(thrown<DataError>([] {
+              batch_of(Pairs(), {4, 5});
+            }),
+            "[Dataset] the input of item 5 is (3,) f32 cpu, that of item 4 is (2,) f32 cpu; the "
+            "items of a "
+            "batch must be alike");
   EXPECT_THAT(thrown<Error>([] { batch_of(Pairs(), {}); }), HasSubstr("at least one index"));
 }
 
@@ -80,7 +80,7 @@ TEST(TensorDataset, RefusesDifferentCountsAndIndicesOutside) {
         TensorDataset(Tensor::zeros({3, 2}), Tensor::zeros({4}));
       }),
       "[TensorDataset] wants inputs (N, ...) and targets (N, ...) of one N, got (3, 2) f32 cpu and "
-      "(4) f32 cpu");
+      "(4,) f32 cpu");
   const TensorDataset dataset(Tensor::zeros({3}), Tensor::zeros({3}));
   EXPECT_EQ(thrown<Error>([&] { dataset.get(3); }), "[TensorDataset] index 3 is outside 0..2");
   EXPECT_THAT(thrown<Error>([&] { batch_of(dataset, {0, -1}); }), HasSubstr("index -1"));

@@ -129,7 +129,8 @@ TEST_F(IdxTest, OtherFilesAreCalledByTheirKind) {
   EXPECT_THAT(error("<!DOCTYPE html><title>404</title>"), HasSubstr("but a web page (HTML)"));
   EXPECT_THAT(error("PK\x03\x04zip"), HasSubstr("but a zip archive"));
   EXPECT_THAT(error(gzipped(gzipped(three_images))), HasSubstr("but a gzip file"));
-  EXPECT_THAT(error("abcdefg"), HasSubstr("but a file that begins with the bytes 61 62 63 64"));
+  EXPECT_THAT(error("abcdefg"),
+              HasSubstr("but a file that begins with the bytes 61 62 63 64 65 66 67"));
   EXPECT_THAT(error(idx(9, {1}, "x")), HasSubstr("not an IDX file of u8, i32, f32 or f64"));
 }
 
@@ -139,7 +140,7 @@ TEST_F(IdxTest, LabelsGivenForImagesAndTheReverseAreTold) {
   EXPECT_EQ(
       thrown<DataError>([&] { read_idx_images(labels); }),
       "[read_idx] " + labels.string() +
-          ": expected images (3 dimensions of u8, magic 0x00000803), found labels (3) u8 cpu; "
+          ": expected images (3 dimensions of u8, magic 0x00000803), found labels (3,) u8 cpu; "
           "the two files may be swapped");
   EXPECT_EQ(
       thrown<DataError>([&] { read_idx_labels(images); }),

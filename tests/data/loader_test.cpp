@@ -181,7 +181,7 @@ TEST(DataLoader, AWrongNumberOfRowsFromABatchIsFound) {
   };
   EXPECT_THAT(thrown<DataError>(
                   [] { order_of(DataLoader(Short(Tensor::zeros({3}), Tensor::zeros({3}))), 0); }),
-              HasSubstr("get_batch gave inputs (1) f32 cpu for 3 indices"));
+              HasSubstr("get_batch gave inputs (1,) f32 cpu for 3 indices"));
 }
 
 }  // namespace
