@@ -27,7 +27,6 @@
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
 #include <adret/data/dataset.h>
-#include <adret/data/file_kind.h>
 #include <adret/data/idx.h>
 #include <adret/data/image_file.h>
 #include <adret/data/loader.h>
