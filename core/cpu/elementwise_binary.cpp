@@ -2,6 +2,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/vector_math.h>
 
 #include <algorithm>
 #include <cmath>
@@ -73,15 +74,6 @@ template <class Int>
 Int integer_quotient(Int a, Int b) {
   if (b == 0) return 0;
   return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 would trap
-}
-
-template <class T>
-T larger(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-template <class T>
-T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
 }
 
 template <class T>

@@ -51,6 +51,7 @@ void run(const kernels::Permute& call) {
 
 void run(const kernels::CopyRuns& call) {
   const size_t size = size_of(call.y.dtype), bytes = size_t(call.length) * size;
+  if (bytes == 0) return;
   const auto* x = call.x.as<std::byte>();
   auto* y = call.y.as<std::byte>();
   parallel_for(call.count, items_per_chunk(call.length), [&](int64_t begin, int64_t end) {

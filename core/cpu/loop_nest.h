@@ -40,11 +40,23 @@ class LoopNest {
   int64_t inner_size() const { return rank_ ? sizes_[last()] : 1; }
   Strides inner_strides() const { return rank_ ? strides_[last()] : Strides{}; }
 
+  // The operands' offsets at an element of the output.
+  Strides offsets(int64_t element) const {
+    Strides offsets{};
+    for (int d = rank_ - 1; d > 0; --d) {
+      const int64_t index = element % sizes_[size_t(d)];
+      element /= sizes_[size_t(d)];
+      for (size_t i = 0; i < N; ++i) offsets[i] += index * strides_[size_t(d)][i];
+    }
+    for (size_t i = 0; i < N; ++i) offsets[i] += element * strides_[0][i];
+    return offsets;
+  }
+
   // f(first, offsets, length) for each run of the innermost dimension among the output's elements
   // begin..end-1: `first` is the run's place in the output, `offsets` those in the operands.
   template <class F>
   void for_runs(int64_t begin, int64_t end, F&& f) const {
-    if (rank_ == 0) {
+    if (rank_ == 0) {  // a single element
       if (begin < end) f(begin, Strides{}, end - begin);
       return;
     }

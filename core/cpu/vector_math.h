@@ -120,6 +120,16 @@ inline double sigmoid(double x) {
 }
 inline double erfc_magnitude(double x) { return std::erfc(std::fabs(x)); }
 
+// NaN wins on either side.
+template <class T>
+T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+T smaller(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
 // The normal distribution's cumulative function, accurate in both tails.
 template <class T>
 T normal_cdf(T x) {

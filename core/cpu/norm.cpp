@@ -1,0 +1,246 @@
+// Batch normalisation, channels last: rows (..., C), all loops along the channels.
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/workspace.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace adret::cpu {
+namespace {
+
+constexpr int64_t chunk_elements = 32768;
+constexpr int64_t block_width = 128;  // channels summed together
+constexpr int64_t block_rows = 16;    // rows summed in the data's precision before f64 takes over
+
+// x seen as a matrix, and how its rows are cut into chunks.
+struct Rows {
+  int64_t count, channels;
+
+  explicit Rows(const TensorView& x)
+      : count(x.numel() / std::max<int64_t>(1, x.shape[-1])), channels(x.shape[-1]) {}
+  int64_t per_chunk(int64_t elements) const {
+    return std::max<int64_t>(1, elements / std::max<int64_t>(1, channels));
+  }
+};
+
+// sums[c] = the sum of term(row * channels + c, c) over the rows first..last-1.
+template <class T, class F>
+void channel_sums(int64_t first, int64_t last, int64_t channels, double* sums, F term) {
+  for (int64_t column = 0; column < channels; column += block_width) {
+    const int64_t width = std::min(block_width, channels - column);
+    double total[block_width] = {};
+    for (int64_t row = first; row < last; row += block_rows) {
+      T part[block_width] = {};
+      const int64_t end = std::min(last, row + block_rows);
+      for (int64_t r = row; r < end; ++r) {
+        const int64_t at = r * channels + column;
+#pragma GCC ivdep
+        for (int64_t c = 0; c < width; ++c) part[c] += term(at + c, column + c);
+      }
+      for (int64_t c = 0; c < width; ++c) total[c] += double(part[c]);
+    }
+    std::copy_n(total, width, sums + column);
+  }
+}
+
+// Mean and sum of squared deviations of one chunk. Values are taken relative to the first row, then
+// to the mean, so that a large mean costs no precision.
+template <class T>
+void chunk_moments(const T* x, int64_t first, int64_t last, int64_t channels, double* mean,
+                   double* squares, T* pivot) {
+  std::copy_n(x + first * channels, channels, pivot);
+  channel_sums<T>(first, last, channels, mean,
+                  [=](int64_t i, int64_t c) { return x[i] - pivot[c]; });
+  for (int64_t c = 0; c < channels; ++c) {
+    mean[c] = double(pivot[c]) + mean[c] / double(last - first);
+    pivot[c] = T(mean[c]);
+  }
+  channel_sums<T>(first, last, channels, squares, [=](int64_t i, int64_t c) {
+    const T deviation = x[i] - pivot[c];
+    return deviation * deviation;
+  });
+  // About the rounded mean; moved to the mean itself (Steiner).
+  for (int64_t c = 0; c < channels; ++c) {
+    const double rounding = mean[c] - double(pivot[c]);
+    squares[c] = std::max(0.0, squares[c] - double(last - first) * rounding * rounding);
+  }
+}
+
+// mean and squares (C) of all rows: the chunks' combined in order (Chan, Golub and LeVeque 1983).
+template <class T>
+void moments(const T* x, const Rows& rows, double* mean, double* squares) {
+  const int64_t channels = rows.channels, grain = rows.per_chunk(chunk_elements);
+  const int64_t chunks = chunk_count(rows.count, grain);
+  const Workspace<double> partials(chunks * channels * 2);
+  const Workspace<T> pivots(chunks * channels);
+  parallel_chunks(rows.count, grain, [&](int64_t chunk, int64_t begin, int64_t end) {
+    double* part = partials.data() + chunk * channels * 2;
+    chunk_moments(x, begin, end, channels, part, part + channels, pivots.data() + chunk * channels);
+  });
+  std::copy_n(partials.data(), channels, mean);
+  std::copy_n(partials.data() + channels, channels, squares);
+  for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+    const double* part = partials.data() + chunk * channels * 2;
+    const double before = double(chunk * grain);
+    const double added = double(std::min(grain, rows.count - chunk * grain));
+    const double share = added / (before + added);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double difference = part[c] - mean[c];
+      mean[c] += difference * share;
+      squares[c] += part[channels + c] + difference * difference * before * share;
+    }
+  }
+}
+
+// y = (x - mean) * scale + shift, per channel.
+template <class T>
+void normalise(const T* x, T* y, const Rows& rows, const T* mean, const T* scale, const T* shift) {
+  const int64_t channels = rows.channels;
+  parallel_for(rows.count, rows.per_chunk(memory_grain), [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t at = row * channels;
+#pragma GCC ivdep
+      for (int64_t c = 0; c < channels; ++c) {
+        y[at + c] = std::fma(x[at + c] - mean[c], scale[c], shift[c]);
+      }
+    }
+  });
+}
+
+template <class T>
+T value_or(const TensorView& view, int64_t at, T otherwise) {
+  return view.defined() ? view.as<T>()[at] : otherwise;
+}
+
+// running = (1 - momentum) * running + momentum * value
+template <class T>
+void update(const TensorView& running, int64_t at, double momentum, double value) {
+  if (!running.defined()) return;
+  T& old = running.as<T>()[at];
+  old = T((1 - momentum) * double(old) + momentum * value);
+}
+
+template <class T>
+void forward(const kernels::BatchNormForward& call) {
+  const Rows rows(call.x);
+  const int64_t channels = rows.channels;
+  const Workspace<double> statistics(channels * 2);
+  double *mean = statistics.data(), *squares = mean + channels;
+  if (rows.count == 0) {
+    std::fill_n(mean, channels * 2, 0.0);
+  } else {
+    moments(call.x.as<T>(), rows, mean, squares);
+  }
+  const Workspace<T> coefficients(channels * 2);
+  T *scale = coefficients.data(), *shift = scale + channels;
+  T *saved_mean = call.mean.as<T>(), *rstd = call.rstd.as<T>();
+  const double n = double(rows.count);
+  for (int64_t c = 0; c < channels; ++c) {
+    const double variance = squares[c] / std::max(1.0, n);
+    const double reciprocal = 1 / std::sqrt(variance + call.epsilon);
+    saved_mean[c] = T(mean[c]);
+    rstd[c] = T(reciprocal);
+    scale[c] = T(reciprocal * double(value_or<T>(call.weight, c, 1)));
+    // What rounding the mean lost goes into the shift.
+    const double lost = mean[c] - double(saved_mean[c]);
+    shift[c] = T(double(value_or<T>(call.bias, c, 0)) - lost * double(scale[c]));
+    if (rows.count == 0) continue;
+    update<T>(call.running_mean, c, call.momentum, mean[c]);
+    update<T>(call.running_var, c, call.momentum, squares[c] / std::max(1.0, n - 1));
+  }
+  normalise(call.x.as<T>(), call.y.as<T>(), rows, saved_mean, scale, shift);
+}
+
+template <class T>
+void inference(const kernels::BatchNormInference& call) {
+  const Rows rows(call.x);
+  const Workspace<T> coefficients(rows.channels * 2);
+  T *scale = coefficients.data(), *shift = scale + rows.channels;
+  const T* var = call.var.as<T>();
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    const double rstd = 1 / std::sqrt(double(var[c]) + call.epsilon);
+    scale[c] = T(rstd * double(value_or<T>(call.weight, c, 1)));
+    shift[c] = value_or<T>(call.bias, c, 0);
+  }
+  normalise(call.x.as<T>(), call.y.as<T>(), rows, call.mean.as<T>(), scale, shift);
+}
+
+// sums (C) of dy, and products (C) of dy and the normalised x.
+template <class T>
+void gradient_sums(const kernels::BatchNormBackward& call, const Rows& rows, double* sums,
+                   double* products) {
+  const int64_t channels = rows.channels, grain = rows.per_chunk(chunk_elements);
+  const int64_t chunks = chunk_count(rows.count, grain);
+  const T *x = call.x.as<T>(), *dy = call.dy.as<T>();
+  const T *mean = call.mean.as<T>(), *rstd = call.rstd.as<T>();
+  const Workspace<double> partials(chunks * channels * 2);
+  parallel_chunks(rows.count, grain, [&](int64_t chunk, int64_t begin, int64_t end) {
+    double* part = partials.data() + chunk * channels * 2;
+    channel_sums<T>(begin, end, channels, part, [=](int64_t i, int64_t) { return dy[i]; });
+    channel_sums<T>(begin, end, channels, part + channels,
+                    [=](int64_t i, int64_t c) { return dy[i] * (x[i] - mean[c]); });
+  });
+  std::fill_n(sums, channels, 0.0);
+  std::fill_n(products, channels, 0.0);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const double* part = partials.data() + chunk * channels * 2;
+    for (int64_t c = 0; c < channels; ++c) {
+      sums[c] += part[c];
+      products[c] += part[channels + c];
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c) products[c] *= double(rstd[c]);
+}
+
+// dx = weight * rstd * (dy - mean(dy) - normalised x * mean(dy * normalised x)) (Ioffe and Szegedy
+// 2015, section 3).
+template <class T>
+void backward(const kernels::BatchNormBackward& call) {
+  const Rows rows(call.x);
+  const int64_t channels = rows.channels;
+  const Workspace<double> statistics(channels * 2);
+  double *sums = statistics.data(), *products = sums + channels;
+  gradient_sums<T>(call, rows, sums, products);
+  if (call.dbias.defined()) std::copy_n(sums, channels, call.dbias.as<T>());
+  if (call.dweight.defined()) std::copy_n(products, channels, call.dweight.as<T>());
+  if (!call.dx.defined() || rows.count == 0) return;
+
+  const Workspace<T> coefficients(channels * 3);
+  T *scale = coefficients.data(), *offset = scale + channels, *slope = offset + channels;
+  const T *mean = call.mean.as<T>(), *rstd = call.rstd.as<T>();
+  for (int64_t c = 0; c < channels; ++c) {
+    scale[c] = rstd[c] * value_or<T>(call.weight, c, 1);
+    offset[c] = T(sums[c] / double(rows.count));
+    slope[c] = T(products[c] / double(rows.count) * double(rstd[c]));
+  }
+  const T *x = call.x.as<T>(), *dy = call.dy.as<T>();
+  T* dx = call.dx.as<T>();
+  parallel_for(rows.count, rows.per_chunk(memory_grain), [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t at = row * channels;
+#pragma GCC ivdep
+      for (int64_t c = 0; c < channels; ++c) {
+        const T centred = dy[at + c] - offset[c];
+        dx[at + c] = scale[c] * std::fma(mean[c] - x[at + c], slope[c], centred);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void run(const kernels::BatchNormForward& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) { forward<decltype(zero)>(call); });
+}
+
+void run(const kernels::BatchNormInference& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) { inference<decltype(zero)>(call); });
+}
+
+void run(const kernels::BatchNormBackward& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) { backward<decltype(zero)>(call); });
+}
+
+}  // namespace adret::cpu

@@ -1,0 +1,202 @@
+// Optimizer steps and gradient clipping: one pass over the elements of all active segments.
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/workspace.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace adret::cpu {
+
+using kernels::AdamGroup;
+using kernels::Segment;
+using kernels::SgdGroup;
+
+namespace {
+
+// The active segments laid end to end (Note [Arenas]).
+class ActiveElements {
+ public:
+  explicit ActiveElements(const TensorView& segments)
+      : segments_(segments.as<Segment>()), count_(segments.shape[0]), ends_(count_) {
+    for (int64_t s = 0; s < count_; ++s) {
+      if (segments_[s].active) total_ += segments_[s].length;
+      ends_.data()[s] = total_;
+    }
+  }
+
+  int64_t total() const { return total_; }
+
+  // f(s, segment, first, count) for the pieces of segments among the elements begin..end-1.
+  template <class F>
+  void for_pieces(int64_t begin, int64_t end, F f) const {
+    const int64_t* ends = ends_.data();
+    for (int64_t s = std::upper_bound(ends, ends + count_, begin) - ends; begin < end; ++s) {
+      const int64_t stop = std::min(end, ends[s]);
+      if (stop <= begin) continue;  // inactive or empty
+      f(s, segments_[s], segments_[s].length - (ends[s] - begin), stop - begin);
+      begin = stop;
+    }
+  }
+  template <class F>
+  void parallel_pieces(F f) const {
+    parallel_for(total_, memory_grain,
+                 [&](int64_t begin, int64_t end) { for_pieces(begin, end, f); });
+  }
+
+ private:
+  const Segment* segments_;
+  int64_t count_, total_ = 0;
+  Workspace<int64_t> ends_;  // of each segment, in elements before and in it
+};
+
+template <class T>
+T* value_at(const TensorView& arena, const Segment& segment, int64_t first) {
+  return reinterpret_cast<T*>(arena.as<std::byte>() + segment.value_offset) + first;
+}
+template <class T>
+T* state_at(const TensorView& arena, const Segment& segment, int64_t first) {
+  return reinterpret_cast<T*>(arena.as<std::byte>() + segment.state_offset) + first;
+}
+
+template <class T>
+void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group) {
+  const T lr = T(group.lr), mu = T(group.momentum), decay = T(group.weight_decay);
+  if (group.momentum == 0) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      value[i] = std::fma(-lr, std::fma(decay, value[i], grad[i]), value[i]);
+    }
+  } else if (group.nesterov != 0) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = std::fma(decay, value[i], grad[i]);
+      momentum[i] = std::fma(mu, momentum[i], g);
+      value[i] = std::fma(-lr, std::fma(mu, momentum[i], g), value[i]);
+    }
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = std::fma(decay, value[i], grad[i]);
+      momentum[i] = std::fma(mu, momentum[i], g);
+      value[i] = std::fma(-lr, momentum[i], value[i]);
+    }
+  }
+}
+
+template <class T>
+void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamGroup& group,
+          int64_t step) {
+  const T beta1 = T(group.beta1), beta2 = T(group.beta2);
+  const T rest1 = T(1 - group.beta1), rest2 = T(1 - group.beta2);
+  const T rate = T(group.lr / (1 - std::pow(group.beta1, double(step))));
+  const T second_scale = T(1 / std::sqrt(1 - std::pow(group.beta2, double(step))));
+  const T epsilon = T(group.epsilon);
+  const bool decoupled = group.decoupled != 0;
+  const T keep = T(decoupled ? 1 - group.lr * group.weight_decay : 1);
+  const T decay = T(decoupled ? 0 : group.weight_decay);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = std::fma(decay, value[i], grad[i]);
+    first[i] = std::fma(beta1, first[i], rest1 * g);
+    second[i] = std::fma(beta2, second[i], rest2 * g * g);
+    const T divisor = std::fma(std::sqrt(second[i]), second_scale, epsilon);
+    value[i] = std::fma(-rate, first[i] / divisor, keep * value[i]);
+  }
+}
+
+// In f64, eight sums side by side.
+template <class T>
+double sum_of_squares(const T* x, int64_t n) {
+  constexpr int64_t lanes = 8;
+  double sums[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int64_t l = 0; l < lanes; ++l) sums[l] += double(x[i + l]) * double(x[i + l]);
+  }
+  for (; i < n; ++i) sums[i % lanes] += double(x[i]) * double(x[i]);
+  for (int64_t l = 1; l < lanes; ++l) sums[0] += sums[l];
+  return sums[0];
+}
+
+// grads = f(grad) over all active segments.
+template <class F>
+void map_grads(const TensorView& grads, const TensorView& segments, const char* name, F f) {
+  ActiveElements(segments).parallel_pieces(
+      [&](int64_t, const Segment& segment, int64_t first, int64_t n) {
+        dispatch_float(DType(segment.dtype), name, [&](auto zero) {
+          using T = decltype(zero);
+          T* grad = value_at<T>(grads, segment, first);
+          for (int64_t i = 0; i < n; ++i) grad[i] = f(grad[i]);
+        });
+      });
+}
+
+}  // namespace
+
+void run(const kernels::SgdStep& call) {
+  const SgdGroup* groups = call.groups.as<SgdGroup>();
+  ActiveElements(call.segments)
+      .parallel_pieces([&](int64_t, const Segment& segment, int64_t first, int64_t n) {
+        dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+          using T = decltype(zero);
+          T* momentum =
+              call.momentum.defined() ? state_at<T>(call.momentum, segment, first) : nullptr;
+          sgd(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
+              momentum, n, groups[segment.group]);
+        });
+      });
+}
+
+void run(const kernels::AdamStep& call) {
+  const AdamGroup* groups = call.groups.as<AdamGroup>();
+  const Segment* segments = call.segments.as<Segment>();
+  int64_t* steps = call.steps.as<int64_t>();
+  for (int64_t s = 0; s < call.segments.shape[0]; ++s) steps[s] += segments[s].active != 0;
+  ActiveElements(call.segments)
+      .parallel_pieces([&](int64_t s, const Segment& segment, int64_t first, int64_t n) {
+        dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+          using T = decltype(zero);
+          adam(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
+               state_at<T>(call.first, segment, first), state_at<T>(call.second, segment, first), n,
+               groups[segment.group], steps[s]);
+        });
+      });
+}
+
+void run(const kernels::GradientNorm& call) {
+  const ActiveElements elements(call.segments);
+  const int64_t chunks = chunk_count(elements.total(), memory_grain);
+  const Workspace<double> partials(chunks);
+  parallel_chunks(elements.total(), memory_grain, [&](int64_t chunk, int64_t begin, int64_t end) {
+    double sum = 0;
+    elements.for_pieces(begin, end, [&](int64_t, const Segment& segment, int64_t first, int64_t n) {
+      dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+        sum += sum_of_squares(value_at<decltype(zero)>(call.grads, segment, first), n);
+      });
+    });
+    partials.data()[chunk] = sum;
+  });
+  double total = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) total += partials.data()[chunk];
+  *call.norm.as<double>() = std::sqrt(total);
+}
+
+void run(const kernels::ClipByNorm& call) {
+  const double norm = *call.norm.as<double>();
+  if (!std::isfinite(norm) || norm <= call.max_norm) return;
+  const double scale = call.max_norm / norm;
+  map_grads(call.grads, call.segments, call.name,
+            [scale](auto grad) { return grad * decltype(grad)(scale); });
+}
+
+void run(const kernels::ClipByValue& call) {
+  const double limit = call.limit;
+  map_grads(call.grads, call.segments, call.name, [limit](auto grad) {
+    const auto bound = decltype(grad)(limit);
+    return grad > bound ? bound : (grad < -bound ? -bound : grad);  // keeps NaN
+  });
+}
+
+}  // namespace adret::cpu

@@ -1,0 +1,156 @@
+// Softmax and its logarithm: along rows when the dimension is the last, else for many columns at
+// once.
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/reduce_rows.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace adret::cpu {
+namespace {
+
+constexpr int64_t block_width = 256;  // columns taken together
+
+// A tensor as (outer, length, inner): softmax runs along `length`.
+struct Layout {
+  int64_t outer = 1, length, inner = 1;
+
+  Layout(const Shape& shape, int dim) : length(shape[dim]) {
+    for (int d = 0; d < dim; ++d) outer *= shape[d];
+    for (int d = dim + 1; d < shape.rank(); ++d) inner *= shape[d];
+  }
+  int64_t blocks() const { return chunk_count(inner, block_width); }
+
+  // f(offset, width) for every block of columns, on all threads; width is 1 for rows.
+  template <class F>
+  void for_blocks(F f) const {
+    const int64_t elements = std::max<int64_t>(1, length * std::min(inner, block_width));
+    parallel_for(outer * blocks(), std::max<int64_t>(1, math_grain / elements),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t block = begin; block < end; ++block) {
+                     const int64_t column = block % blocks() * block_width;
+                     f(block / blocks() * length * inner + column,
+                       std::min(block_width, inner - column));
+                   }
+                 });
+  }
+};
+
+// y = exp(x - largest) / sum, or x - largest - log(sum); y holds exp(x - largest) before.
+template <class T>
+void finish_row(const T* x, T* y, int64_t n, T largest, double sum, bool log) {
+  if (log) {
+    const T log_sum = T(std::log(sum));
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - largest - log_sum;
+  } else {
+    const T scale = T(1 / sum);
+    for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+  }
+}
+
+template <class T>
+void forward_row(const T* x, T* y, int64_t n, bool log) {
+  const T largest = reduce_row<Max<T>>(x, n);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = cpu::exp(x[i] - largest);
+  finish_row(x, y, n, largest, reduce_row<Sum<T>>(y, n), log);
+}
+
+template <class T>
+void forward_columns(const T* x, T* y, int64_t length, int64_t stride, int64_t width, bool log) {
+  T largest[block_width], scale[block_width];
+  double sum[block_width] = {};
+  std::fill_n(largest, width, Max<T>::identity);
+  reduce_rows<Max<T>>(x, length, stride, width, largest);
+  for (int64_t row = 0; row < length; ++row) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width; ++c) {
+      y[row * stride + c] = cpu::exp(x[row * stride + c] - largest[c]);
+    }
+  }
+  reduce_rows<Sum<T>>(y, length, stride, width, sum);
+  for (int64_t c = 0; c < width; ++c) scale[c] = T(log ? std::log(sum[c]) : 1 / sum[c]);
+  for (int64_t row = 0; row < length; ++row) {
+    const T* from = x + row * stride;
+    T* to = y + row * stride;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width; ++c) {
+      to[c] = log ? from[c] - largest[c] - scale[c] : to[c] * scale[c];
+    }
+  }
+}
+
+// The contribution of an element to the sum, and then its gradient.
+template <class T>
+T weight(T y, T dy, bool log) {
+  return log ? dy : dy * y;
+}
+template <class T>
+T gradient(T y, T dy, T sum, bool log) {
+  return log ? dy - cpu::exp(y) * sum : y * (dy - sum);
+}
+
+template <class T>
+void backward_columns(const T* y, const T* dy, T* dx, int64_t length, int64_t stride, int64_t width,
+                      bool log) {
+  double sum[block_width] = {};
+  for (int64_t row = 0; row < length; ++row) {
+    const int64_t at = row * stride;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width; ++c) sum[c] += double(weight(y[at + c], dy[at + c], log));
+  }
+  for (int64_t row = 0; row < length; ++row) {
+    const int64_t at = row * stride;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width; ++c) {
+      dx[at + c] = gradient(y[at + c], dy[at + c], T(sum[c]), log);
+    }
+  }
+}
+
+template <class T>
+void backward_row(const T* y, const T* dy, T* dx, int64_t n, bool log) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dx[i] = weight(y[i], dy[i], log);
+  const T sum = T(reduce_row<Sum<T>>(dx, n));
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dx[i] = gradient(y[i], dy[i], sum, log);
+}
+
+}  // namespace
+
+void run(const kernels::SoftmaxForward& call) {
+  const Layout layout(call.x.shape, call.dim);
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = call.x.as<T>();
+    T* y = call.y.as<T>();
+    layout.for_blocks([&](int64_t at, int64_t width) {
+      if (layout.inner == 1) {
+        forward_row(x + at, y + at, layout.length, call.log);
+      } else {
+        forward_columns(x + at, y + at, layout.length, layout.inner, width, call.log);
+      }
+    });
+  });
+}
+
+void run(const kernels::SoftmaxBackward& call) {
+  const Layout layout(call.y.shape, call.dim);
+  dispatch_float(call.y.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    const T *y = call.y.as<T>(), *dy = call.dy.as<T>();
+    T* dx = call.dx.as<T>();
+    layout.for_blocks([&](int64_t at, int64_t width) {
+      if (layout.inner == 1) {
+        backward_row(y + at, dy + at, dx + at, layout.length, call.log);
+      } else {
+        backward_columns(y + at, dy + at, dx + at, layout.length, layout.inner, width, call.log);
+      }
+    });
+  });
+}
+
+}  // namespace adret::cpu
