@@ -79,7 +79,7 @@ void run_unary(const kernels::Unary& call) {
   const auto heavy = [&](auto f) { map<T, T>(call.x, call.y, math_grain, f); };
   const T alpha = T(call.alpha), beta = T(call.beta);
   switch (call.op) {
-    case UnaryOp::affine: return light([=](T x) { return std::fma(alpha, x, beta); });
+    case UnaryOp::affine: return light([=](T x) { return multiply_add(alpha, x, beta); });
     case UnaryOp::power: return run_power<T>(call);
     case UnaryOp::reciprocal: return light([=](T x) { return alpha / x; });
     case UnaryOp::exp: return heavy([](T x) { return cpu::exp(x); });

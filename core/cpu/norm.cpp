@@ -2,6 +2,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ void normalise(const T* x, T* y, const Rows& rows, const T* mean, const T* scale
       const int64_t at = row * channels;
 #pragma GCC ivdep
       for (int64_t c = 0; c < channels; ++c) {
-        y[at + c] = std::fma(x[at + c] - mean[c], scale[c], shift[c]);
+        y[at + c] = multiply_add(x[at + c] - mean[c], scale[c], shift[c]);
       }
     }
   });
@@ -223,7 +224,7 @@ void backward(const kernels::BatchNormBackward& call) {
 #pragma GCC ivdep
       for (int64_t c = 0; c < channels; ++c) {
         const T centred = dy[at + c] - offset[c];
-        dx[at + c] = scale[c] * std::fma(mean[c] - x[at + c], slope[c], centred);
+        dx[at + c] = scale[c] * multiply_add(mean[c] - x[at + c], slope[c], centred);
       }
     }
   });

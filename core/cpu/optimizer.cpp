@@ -2,6 +2,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
 
 #include <algorithm>
@@ -66,21 +67,21 @@ void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group)
   if (group.momentum == 0) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      value[i] = std::fma(-lr, std::fma(decay, value[i], grad[i]), value[i]);
+      value[i] = multiply_add(-lr, multiply_add(decay, value[i], grad[i]), value[i]);
     }
   } else if (group.nesterov != 0) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      const T g = std::fma(decay, value[i], grad[i]);
-      momentum[i] = std::fma(mu, momentum[i], g);
-      value[i] = std::fma(-lr, std::fma(mu, momentum[i], g), value[i]);
+      const T g = multiply_add(decay, value[i], grad[i]);
+      momentum[i] = multiply_add(mu, momentum[i], g);
+      value[i] = multiply_add(-lr, multiply_add(mu, momentum[i], g), value[i]);
     }
   } else {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      const T g = std::fma(decay, value[i], grad[i]);
-      momentum[i] = std::fma(mu, momentum[i], g);
-      value[i] = std::fma(-lr, momentum[i], value[i]);
+      const T g = multiply_add(decay, value[i], grad[i]);
+      momentum[i] = multiply_add(mu, momentum[i], g);
+      value[i] = multiply_add(-lr, momentum[i], value[i]);
     }
   }
 }
@@ -98,11 +99,11 @@ void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamGro
   const T decay = T(decoupled ? 0 : group.weight_decay);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const T g = std::fma(decay, value[i], grad[i]);
-    first[i] = std::fma(beta1, first[i], rest1 * g);
-    second[i] = std::fma(beta2, second[i], rest2 * g * g);
-    const T divisor = std::fma(std::sqrt(second[i]), second_scale, epsilon);
-    value[i] = std::fma(-rate, first[i] / divisor, keep * value[i]);
+    const T g = multiply_add(decay, value[i], grad[i]);
+    first[i] = multiply_add(beta1, first[i], rest1 * g);
+    second[i] = multiply_add(beta2, second[i], rest2 * g * g);
+    const T divisor = multiply_add(std::sqrt(second[i]), second_scale, epsilon);
+    value[i] = multiply_add(-rate, first[i] / divisor, keep * value[i]);
   }
 }
 

@@ -16,6 +16,16 @@ namespace adret::cpu {
 // sigmoid and tanh, 8 for erfc (tests/kernels/elementwise_test.cpp holds them to that); NaN stays
 // NaN. The compiler turns the conditional expressions into blends.
 
+// a * b + c, rounded once where the processor can.
+template <class T>
+T multiply_add(T a, T b, T c) {
+#if defined(__FP_FAST_FMAF)
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 // The difference of two floats' representations, wrapping.
 inline int32_t bits_between(float from, float to) {
   return int32_t(std::bit_cast<uint32_t>(to) - std::bit_cast<uint32_t>(from));
@@ -24,17 +34,17 @@ inline int32_t bits_between(float from, float to) {
 inline float exp(float x) {
   const float bounded = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);  // keeps NaN
   // Adding 1.5 * 2^23 rounds to an integer n and leaves it in the lower bits.
-  const float shifted = std::fma(bounded, 1.44269504f, 0x1.8p23f);
+  const float shifted = multiply_add(bounded, 1.44269504f, 0x1.8p23f);
   const float n = shifted - 0x1.8p23f;
-  float r = std::fma(n, -0x1.62e4p-1f, bounded);  // ln 2 in two parts
-  r = std::fma(n, -0x1.7f7d1cp-20f, r);
+  float r = multiply_add(n, -0x1.62e4p-1f, bounded);  // ln 2 in two parts
+  r = multiply_add(n, -0x1.7f7d1cp-20f, r);
   float p = 1.0f / 5040;
-  p = std::fma(p, r, 1.0f / 720);
-  p = std::fma(p, r, 1.0f / 120);
-  p = std::fma(p, r, 1.0f / 24);
-  p = std::fma(p, r, 1.0f / 6);
-  p = std::fma(p, r, 0.5f);
-  p = std::fma(p * r, r, r) + 1.0f;
+  p = multiply_add(p, r, 1.0f / 720);
+  p = multiply_add(p, r, 1.0f / 120);
+  p = multiply_add(p, r, 1.0f / 24);
+  p = multiply_add(p, r, 1.0f / 6);
+  p = multiply_add(p, r, 0.5f);
+  p = multiply_add(p * r, r, r) + 1.0f;
   // 2^n as a product of two powers, so that subnormal results and infinity come out right.
   const int32_t exponent = bits_between(0x1.8p23f, shifted);
   const int32_t half = exponent >> 1;
@@ -53,18 +63,18 @@ inline float log(float x) {
   const float f = std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) - power) - 1.0f;
   // log(1 + f) = f - f^2/2 + f^3 p(f), with p of degree 8 (Moshier 1992).
   float p = 7.0376836292e-2f;
-  p = std::fma(p, f, -1.1514610310e-1f);
-  p = std::fma(p, f, 1.1676998740e-1f);
-  p = std::fma(p, f, -1.2420140846e-1f);
-  p = std::fma(p, f, 1.4249322787e-1f);
-  p = std::fma(p, f, -1.6668057665e-1f);
-  p = std::fma(p, f, 2.0000714765e-1f);
-  p = std::fma(p, f, -2.4999993993e-1f);
-  p = std::fma(p, f, 3.3333331174e-1f);
+  p = multiply_add(p, f, -1.1514610310e-1f);
+  p = multiply_add(p, f, 1.1676998740e-1f);
+  p = multiply_add(p, f, -1.2420140846e-1f);
+  p = multiply_add(p, f, 1.4249322787e-1f);
+  p = multiply_add(p, f, -1.6668057665e-1f);
+  p = multiply_add(p, f, 2.0000714765e-1f);
+  p = multiply_add(p, f, -2.4999993993e-1f);
+  p = multiply_add(p, f, 3.3333331174e-1f);
   const float square = f * f;
-  float tail = std::fma(p * f, square, e * -2.12194440e-4f);
-  tail = std::fma(square, -0.5f, tail);
-  const float value = std::fma(e, 0.693359375f, f + tail);
+  float tail = multiply_add(p * f, square, e * -2.12194440e-4f);
+  tail = multiply_add(square, -0.5f, tail);
+  const float value = multiply_add(e, 0.693359375f, f + tail);
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const float positive = x == infinity ? x : value;
   const float nonzero = x >= 0 ? positive : std::numeric_limits<float>::quiet_NaN();
@@ -81,11 +91,11 @@ inline float tanh(float x) {
   // Near 0 a polynomial in x^2 (Moshier 1992), else through exp.
   const float square = x * x;
   float p = -5.70498872745e-3f;
-  p = std::fma(p, square, 2.06390887954e-2f);
-  p = std::fma(p, square, -5.37397155531e-2f);
-  p = std::fma(p, square, 1.33314422036e-1f);
-  p = std::fma(p, square, -3.33332819422e-1f);
-  const float near = std::fma(p * square, x, x);
+  p = multiply_add(p, square, 2.06390887954e-2f);
+  p = multiply_add(p, square, -5.37397155531e-2f);
+  p = multiply_add(p, square, 1.33314422036e-1f);
+  p = multiply_add(p, square, -3.33332819422e-1f);
+  const float near = multiply_add(p * square, x, x);
   const float far = std::copysign(1.0f - 2.0f / (cpu::exp(2.0f * magnitude) + 1.0f), x);
   return magnitude < 0.625f ? near : (x == x ? far : x);
 }
@@ -94,20 +104,20 @@ inline float tanh(float x) {
 // Chebyshev fit p (Press et al., Numerical Recipes, 2nd edition, section 6.2).
 inline float erfc_magnitude(float x) {
   const float z = std::fabs(x);
-  const float t = 1.0f / std::fma(0.5f, z, 1.0f);
+  const float t = 1.0f / multiply_add(0.5f, z, 1.0f);
   float p = 0.17087277f;
-  p = std::fma(p, t, -0.82215223f);
-  p = std::fma(p, t, 1.48851587f);
-  p = std::fma(p, t, -1.13520398f);
-  p = std::fma(p, t, 0.27886807f);
-  p = std::fma(p, t, -0.18628806f);
-  p = std::fma(p, t, 0.09678418f);
-  p = std::fma(p, t, 0.37409196f);
-  p = std::fma(p, t, 1.00002368f);
-  p = std::fma(p, t, -1.26551223f);
+  p = multiply_add(p, t, -0.82215223f);
+  p = multiply_add(p, t, 1.48851587f);
+  p = multiply_add(p, t, -1.13520398f);
+  p = multiply_add(p, t, 0.27886807f);
+  p = multiply_add(p, t, -0.18628806f);
+  p = multiply_add(p, t, 0.09678418f);
+  p = multiply_add(p, t, 0.37409196f);
+  p = multiply_add(p, t, 1.00002368f);
+  p = multiply_add(p, t, -1.26551223f);
   // The square's rounding error would be magnified by exp.
   const float square = z * z;
-  const float lost = std::fma(z, z, -square);
+  const float lost = multiply_add(z, z, -square);
   return t * cpu::exp(-square) * cpu::exp(p - lost);
 }
 
