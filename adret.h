@@ -19,6 +19,7 @@
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/backend.h>
+#include <adret/core/decorators/dry_run.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/memory_pool.h>
@@ -45,3 +46,9 @@
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>
 #include <adret/layers/sequential.h>
+#include <adret/layers/summary.h>
+#include <adret/optim/adam.h>
+#include <adret/optim/arena.h>
+#include <adret/optim/lr_schedule.h>
+#include <adret/optim/optimizer.h>
+#include <adret/optim/sgd.h>
