@@ -48,7 +48,5 @@
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>
 #include <adret/optim/adam.h>
-#include <adret/optim/arena.h>
 #include <adret/optim/lr_schedule.h>
-#include <adret/optim/optimizer.h>
 #include <adret/optim/sgd.h>

@@ -1,4 +1,6 @@
 // Fans, bounds and the draws for initial weights.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/inplace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
@@ -36,8 +38,8 @@ Fans fans(const Shape& weight) {
 }
 
 void constant_(const Tensor& x, double value) {
-  run(kernels::Fill{.y = x, .value = value});
-  x.bump_version();
+  const NoGrad no_grad;
+  fill_(x, value);
 }
 
 void uniform_(const Tensor& x, double low, double high) {
@@ -47,17 +49,14 @@ void uniform_(const Tensor& x, double low, double high) {
   x.bump_version();
 }
 
+// Drawn on the CPU for every device, as RandomNormal says.
 void normal_(const Tensor& x, double mean, double std) {
   const Tensor step = random::step_word(Device::cpu());
-  const Tensor drawn =
-      x.device().is_cpu() ? x : Tensor::empty(x.shape(), {.dtype = x.dtype()});  // RandomNormal
+  const Tensor drawn = x.device().is_cpu() ? x : Tensor::empty(x.shape(), {.dtype = x.dtype()});
   run(kernels::RandomNormal{
       .y = drawn, .step = step, .key = random::next(RandomStream::init), .mean = mean, .std = std});
-  if (!x.device().is_cpu()) {
-    backend_for(x.device())
-        .services()
-        .copy(x.data(), drawn.data(), x.bytes(), CopyKind::host_to_device);
-  }
+  const NoGrad no_grad;
+  if (!x.device().is_cpu()) copy_(x, drawn);
   x.bump_version();
 }
 

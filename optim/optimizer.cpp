@@ -55,13 +55,18 @@ void Optimizer::check_strays(bool any_gradient) {
   const auto mine = [this](const ReachedParameter& one) { return arena_.holds(one.leaf); };
   // Gradients that were set by hand: the last backward was about something else.
   if (any_gradient && std::ranges::none_of(reached, mine)) return;
+  int64_t strays = 0;
+  Shape largest;
   for (const ReachedParameter& one : reached) {
     if (one.in_arena || mine(one)) continue;
+    if (++strays == 1 || one.shape.numel() > largest.numel()) largest = one.shape;
+  }
+  if (strays > 0) {
     throw Error(
-        fmt::format("[step] backward gave a gradient to a parameter {} that no optimizer holds, so "
-                    "it would never learn; declare its layer with add(), put it in a group, or "
-                    "freeze it with set_requires_grad(false)",
-                    to_string(one.shape)));
+        fmt::format("[step] backward gave a gradient to {} parameter(s) that no optimizer holds, "
+                    "the largest {}, so they would never learn; declare the layer with add(), put "
+                    "them in a group, or freeze them with set_requires_grad(false)",
+                    strays, to_string(largest)));
   }
   strays_checked_ = true;
 }

@@ -1,0 +1,269 @@
+// The layers: what their constructors refuse, what they compute beyond their functions, their
+// modes.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/gradcheck.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/random.h>
+#include <adret/layers/activation.h>
+#include <adret/layers/conv.h>
+#include <adret/layers/dropout.h>
+#include <adret/layers/flatten.h>
+#include <adret/layers/linear.h>
+#include <adret/layers/norm.h>
+#include <adret/layers/pool.h>
+#include <adret/layers/sequential.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tests/support/expect_error.h"
+
+namespace adret {
+namespace {
+
+using Values = std::vector<float>;
+
+// n values that all differ, in -1..1.
+Tensor ramp(const Shape& shape) {
+  Values values(size_t(shape.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 2 * float(i * 7 % values.size()) / float(values.size()) - 1;
+  }
+  return Tensor::from(values, shape);
+}
+
+TEST(Conv2d, RefusesArgumentsThatCannotWork) {
+  expect_error<Error>([] { return Conv2d(1, 1, {}); },
+                      "[Conv2d] kernel is 0x0; it must be at least 1x1");
+  expect_error<Error>([] { return Conv2d(1, 1, {.kernel = {3, 0}}); }, "[Conv2d] kernel is 3x0");
+  expect_error<Error>([] { return Conv2d(4, 4, {.kernel = 0, .groups = 4}); },
+                      "[Conv2d] kernel is 0x0");
+  expect_error<Error>([] { return Conv2d(0, 1, {.kernel = 3}); },
+                      "[Conv2d] in_channels is 0; it must be at least 1");
+  expect_error<Error>([] { return Conv2d(1, -2, {.kernel = 3}); }, "[Conv2d] out_channels is -2");
+  expect_error<Error>([] { return Conv2d(1, 1, {.kernel = 3, .stride = 0}); },
+                      "[Conv2d] stride is 0x0");
+  expect_error<Error>([] { return Conv2d(1, 1, {.kernel = 3, .padding = -1}); },
+                      "[Conv2d] padding is -1x-1; it must be at least 0x0");
+  expect_error<Error>([] { return Conv2d(1, 1, {.kernel = 3, .dilation = 0}); },
+                      "[Conv2d] dilation is 0x0");
+  expect_error<Error>([] { return Conv2d(4, 4, {.kernel = 3, .groups = 0}); },
+                      "[Conv2d] groups is 0; it must be at least 1");
+}
+
+TEST(Conv2d, SaysWhichChannelsGroupsDoNotDivide) {
+  expect_error<Error>([] { return Conv2d(30, 16, {.kernel = 3, .groups = 8}); },
+                      "[Conv2d] in_channels is 30, which groups 8 does not divide");
+  expect_error<Error>([] { return Conv2d(16, 30, {.kernel = 3, .groups = 8}); },
+                      "[Conv2d] out_channels is 30, which groups 8 does not divide");
+  Conv2d conv(32, 16, {.kernel = 3, .padding = 1, .groups = 8});
+  EXPECT_EQ(conv.weight.value.shape(), (Shape{16, 3, 3, 4}));
+  sum(conv(ramp({2, 5, 5, 32}))).backward();
+  EXPECT_EQ(conv.weight.value.grad().shape(), (Shape{16, 3, 3, 4}));
+  EXPECT_EQ(conv.bias.value.grad().to_vector(), Values(16, 50));  // 2 x 5 x 5 ones
+}
+
+TEST(Conv2d, PassesItsOptionsOn) {
+  Conv2d conv(1, 2,
+              {.kernel = {3, 2},
+               .stride = {2, 1},
+               .padding = {0, 1},
+               .bias = false,
+               .activation = Activation::relu});
+  const Tensor y = conv(ramp({1, 9, 5, 1}));
+  EXPECT_EQ(y.shape(), (Shape{1, 4, 6, 2}));
+  const Values values = y.to_vector();
+  EXPECT_GE(*std::ranges::min_element(values), 0);
+  EXPECT_FALSE(conv.bias.value.defined());
+}
+
+TEST(Linear, RefusesEmptySizesAndNamesWrongInputs) {
+  expect_error<Error>([] { return Linear(0, 2); },
+                      "[Linear] in_features is 0; it must be at least 1");
+  expect_error<Error>([] { return Linear(2, 0); }, "[Linear] out_features is 0");
+}
+
+TEST(Linear, CastsAFloatingInputToItsWeights) {
+  Linear fc(3, 2);
+  EXPECT_EQ(fc(Tensor::ones({1, 3}, {.dtype = DType::f64})).dtype(), DType::f32);
+  fc.to(DType::f64);
+  EXPECT_EQ(fc(Tensor::ones({1, 3})).dtype(), DType::f64);
+}
+
+TEST(Pool, RefusesArgumentsThatCannotWork) {
+  expect_error<Error>([] { return MaxPool2d(0); }, "[MaxPool2d] kernel is 0x0");
+  expect_error<Error>([] { return AvgPool2d(2, {.stride = -1}); }, "[AvgPool2d] stride is -1x-1");
+  expect_error<Error>([] { return MaxPool2d(3, {.padding = 2}); },
+                      "[MaxPool2d] padding is 2x2; it must be at most half the kernel 3x3");
+}
+
+TEST(Pool, LayersPassTheirOptionsOn) {
+  const Tensor x = ramp({1, 6, 7, 2});
+  EXPECT_EQ(MaxPool2d(1, {.stride = 2, .ceil_mode = true})(x).shape(), (Shape{1, 3, 4, 2}));
+  EXPECT_EQ(AvgPool2d(2)(x).shape(), (Shape{1, 3, 3, 2}));
+  EXPECT_EQ(GlobalAvgPool2d()(x).shape(), (Shape{1, 2}));
+}
+
+TEST(Dropout, RefusesWhatIsNoProbability) {
+  expect_error<Error>([] { return Dropout(1.5); },
+                      "[Dropout] p is 1.5; a probability lies in 0..1");
+  expect_error<Error>([] { return Dropout(-0.1); }, "[Dropout] p is -0.1");
+  expect_error<Error>([] { return Dropout(std::nan("")); }, "[Dropout] p is nan");
+}
+
+TEST(Dropout, AllOrNothingAtTheEnds) {
+  Tensor x = ramp({4, 5});
+  x.set_requires_grad(true);
+  const Tensor none = Dropout(1)(x);
+  EXPECT_EQ(none.to_vector(), Values(20, 0));
+  sum(none).backward();
+  EXPECT_EQ(x.grad().to_vector(), Values(20, 0));
+  EXPECT_EQ(Dropout(0)(x).to_vector(), x.to_vector());
+}
+
+TEST(Dropout, MasksFollowTheBatchAndTheGradientUsesTheForwardsMask) {
+  Dropout dropout(0.5);
+  for (const int64_t batch : {10, 64, 7}) {
+    Tensor x = Tensor::ones({batch, 3});
+    x.set_requires_grad(true);
+    const Tensor y = dropout(x);
+    sum(y).backward();
+    EXPECT_EQ(y.shape(), x.shape());
+    EXPECT_EQ(x.grad().to_vector(), y.to_vector());  // both are mask / (1 - p)
+  }
+}
+
+TEST(Dropout, IsTheIdentityInEvaluation) {
+  Sequential net(Linear(4, 8), Dropout(0.5), Linear(8, 2));
+  const Tensor x = ramp({3, 4});
+  EXPECT_NE(net(x).to_vector(), net(x).to_vector());  // in training each call draws anew
+  net.eval();
+  const Values first = net(x).to_vector();
+  EXPECT_EQ(net(x).to_vector(), first);
+}
+
+// torch 1.13:
+//   m = torch.nn.BatchNorm2d(2, momentum=0.25, eps=1e-3)
+//   with torch.no_grad(): m.weight[:] = torch.tensor([2., -1.]); m.bias[:] = torch.tensor([.5, 0.])
+//   x = (torch.arange(12.) ** 2 / 10).reshape(1, 2, 3, 2).permute(0, 3, 1, 2)  # (N, H, W, C) in
+//   memory m(x).permute(0, 2, 3, 1).flatten(); m.running_mean; m.running_var; m.eval(); m(x)...
+TEST(BatchNorm2d, MatchesPyTorchInBothModes) {
+  BatchNorm2d norm(2, {.momentum = 0.25, .epsilon = 1e-3});
+  {
+    const NoGrad no_grad;
+    norm.weight.value.span<float>()[0] = 2;
+    norm.weight.value.span<float>()[1] = -1;
+    norm.bias.value.span<float>()[0] = 0.5;
+  }
+  Values squares(12);
+  for (size_t i = 0; i < 12; ++i) squares[i] = float(i * i) / 10;
+  const Tensor x = Tensor::from(squares, {1, 2, 3, 2});
+  const auto expect_near = [](const Tensor& got, const Values& wanted) {
+    const Values values = got.to_vector();
+    ASSERT_EQ(values.size(), wanted.size());
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 2e-6) << i;
+  };
+  expect_near(norm(x), {-1.5607691, 1.1062132, -1.3359579, 0.91657662, -0.66152436, 0.53730357,
+                        0.46253142, -0.031606019, 2.0362098, -0.79015219, 4.0595102, -1.7383349});
+  expect_near(norm.running_mean, {0.91666669, 1.1916667});
+  expect_near(norm.running_var, {4.5486665, 6.0886669});
+  EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 1);
+  norm.eval();
+  expect_near(norm(x), {-0.35951144, 0.44237781, 0.015548103, 0.11819258, 1.1407267, -0.53017789,
+                        3.0160244, -1.5027336, 5.6414413, -2.7994747, 9.0169773, -4.4204006});
+  EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 1);
+}
+
+TEST(BatchNorm2d, NamesItsStateLikePyTorch) {
+  const BatchNorm2d norm(3);
+  std::vector<std::string> names;
+  for (const auto& entry : norm.named_parameters()) names.push_back(entry.name);
+  for (const auto& entry : norm.named_buffers()) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"weight", "bias", "running_mean", "running_var",
+                                             "num_batches_tracked"}));
+}
+
+TEST(BatchNorm2d, RefusesASingleValuePerChannelInTraining) {
+  Sequential net;
+  BatchNorm2d& norm = net.append("norm", BatchNorm2d(3));
+  expect_error<ShapeError>(
+      [&] {
+        return net(ramp({1, 1, 1, 3}));
+      },
+      "more than one value per channel");
+  expect_error<ShapeError>([&] { return net(ramp({1, 1, 1, 3})); }, "(in Sequential/norm)");
+  EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 0);
+  EXPECT_EQ(net(ramp({1, 2, 1, 3})).shape(), (Shape{1, 2, 1, 3}));
+  net.eval();
+  EXPECT_EQ(net(ramp({1, 1, 1, 3})).shape(), (Shape{1, 1, 1, 3}));
+}
+
+TEST(BatchNorm2d, RefusesWrongShapesAndOptions) {
+  BatchNorm2d norm(3);
+  expect_error<ShapeError>(
+      [&] {
+        return norm(ramp({2, 4, 4, 5}));
+      },
+      "[BatchNorm2d] wants images (N, H, W, 3), got (2, 4, 4, 5)");
+  expect_error<ShapeError>([&] { return norm(ramp({4, 3})); }, "got (4, 3)");
+  expect_error<Error>([] { return BatchNorm2d(0); }, "[BatchNorm2d] channels is 0");
+  expect_error<Error>([] { return BatchNorm2d(1, {.momentum = 2}); },
+                      "[BatchNorm2d] momentum is 2");
+  expect_error<Error>([] { return BatchNorm2d(1, {.epsilon = -1}); },
+                      "[BatchNorm2d] epsilon is -1");
+}
+
+TEST(BatchNorm2d, GradientIncludesTheTermsOfMeanAndVariance) {
+  BatchNorm2d norm(2);
+  norm.to(DType::f64);
+  const Tensor x = ramp({3, 2, 2, 2}).to(DType::f64);
+  const std::string wrong = gradcheck([&](const std::vector<Tensor>& in) { return norm(in[0]); },
+                                      {Tensor(x.clone()).set_requires_grad(true)});
+  EXPECT_EQ(wrong, "");
+}
+
+TEST(Sequential, NamesLayersByTheirPlace) {
+  Sequential net(Flatten(), Linear(12, 5), ReLU(), Linear(5, 2));
+  std::vector<std::string> names;
+  for (const auto& entry : net.named_parameters()) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"1.weight", "1.bias", "3.weight", "3.bias"}));
+  EXPECT_EQ(net(ramp({4, 2, 2, 3})).shape(), (Shape{4, 2}));
+}
+
+TEST(Sequential, GrowsAndNestsAndMoves) {
+  Sequential body;
+  Linear& fc = body.append("fc", Linear(2, 2));
+  body.append(ReLU());
+  Sequential net(std::move(body), Linear(2, 1));
+  EXPECT_EQ(net.named_parameters()[0].name, "0.fc.weight");
+  EXPECT_EQ(net.named_parameters()[0].parameter.get(), &fc.weight);
+  expect_error<Error>([&] { return net.append("1", ReLU()).training(); },
+                      "[Sequential] the name \"1\" is registered twice");
+}
+
+TEST(Sequential, ClonesItsLayers) {
+  Sequential net(Conv2d(1, 2, {.kernel = 3, .activation = Activation::relu}), BatchNorm2d(2),
+                 MaxPool2d(2), Flatten(), Linear(2 * 3 * 3, 4), Tanh(), Sigmoid(), GELU(),
+                 LogSoftmax());
+  const Tensor x = ramp({2, 8, 8, 1});
+  net(x);  // moves the running statistics
+  net.eval();
+  Sequential copy = net.clone();
+  EXPECT_EQ(copy(x).to_vector(), net(x).to_vector());
+}
+
+struct NoRebuild : Layer<NoRebuild> {
+  Tensor forward(const Tensor& x) { return x; }
+};
+
+TEST(Sequential, SaysWhichLayerCannotBeCloned) {
+  const Sequential net{ReLU(), NoRebuild()};
+  expect_error<Error>([&] { return net.clone(); },
+                      "[clone] NoRebuild cannot be cloned: it needs `NoRebuild rebuild() const`");
+}
+
+}  // namespace
+}  // namespace adret

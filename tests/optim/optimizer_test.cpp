@@ -1,0 +1,329 @@
+// What all optimizers share: arenas, untouched parameters, strays, groups, clipping, options.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/layers/linear.h>
+#include <adret/layers/sequential.h>
+#include <adret/optim/adam.h>
+#include <adret/optim/sgd.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "tests/support/expect_error.h"
+
+namespace adret {
+namespace {
+
+using Values = std::vector<float>;
+
+struct Two : Layer<Two> {
+  Linear& used = add("used", Linear(3, 2));
+  Linear& idle = add("idle", Linear(3, 2));
+  Tensor forward(const Tensor& x) { return used(x); }
+};
+
+Tensor input() { return Tensor::from({1.f, 2.f, 3.f}, {1, 3}); }
+
+// Counts the kernels of each name.
+class Count : public Decorator {
+ public:
+  void run(const Kernel& call) override {
+    ++calls[kernel_name(call)];
+    forward(call);
+  }
+  std::map<std::string, int> calls;
+};
+
+TEST(Optimizer, StepsAllParametersWithOneKernelAndNoCopy) {
+  Sequential net(Linear(3, 4), Linear(4, 4), Linear(4, 1));
+  Sgd optimizer(net, {.lr = 0.1, .momentum = 0.9});
+  for (int step = 0; step < 3; ++step) {
+    sum(net(input())).backward();
+    Count count;
+    optimizer.step();
+    EXPECT_EQ(count.calls, (std::map<std::string, int>{{"sgd_step", 1}}));
+    optimizer.zero_grad();
+  }
+}
+
+TEST(Optimizer, EveryHandleFollowsIntoTheArena) {
+  Linear fc(3, 2);
+  const Tensor handle = fc.weight.value;
+  const Values before = handle.to_vector();
+  Sgd optimizer(fc, {.lr = 1});
+  EXPECT_EQ(handle.to_vector(), before);
+  sum(fc(input())).backward();
+  optimizer.step();
+  for (size_t i = 0; i < 6; ++i) {  // d(sum)/dw = x
+    EXPECT_FLOAT_EQ(handle.to_vector()[i], before[i] - float(i % 3 + 1));
+  }
+  EXPECT_EQ(handle.data(), fc.weight.value.data());
+}
+
+TEST(Optimizer, ArenasReplaceTheParametersMemory) {
+  MemoryPool& pool = backend_for(Device::cpu()).services().pool();
+  Linear fc(1000, 1000, {.bias = false});  // 4 MB
+  const size_t before = pool.stats().current;
+  {
+    const Sgd plain(fc, {.lr = 0.1});
+    // Gradients beside the values; the old values are gone. A little for the tables.
+    EXPECT_NEAR(double(pool.stats().current - before), 4e6, 1e5);
+  }
+  const size_t after = pool.stats().current;
+  EXPECT_NEAR(double(after), double(before), 1e5);
+  const Adam adam(fc);
+  EXPECT_NEAR(double(pool.stats().current - after), 3 * 4e6, 1e5);
+}
+
+TEST(Optimizer, LeavesParametersWithoutAGradientAlone) {
+  const auto check = [](auto make) {
+    Two model;
+    auto optimizer = make(model);
+    // One step for both, so that the idle ones have momentum.
+    sum(model.used(input()) + model.idle(input())).backward();
+    optimizer->step();
+    optimizer->zero_grad();
+    const Values weight = model.idle.weight.value.to_vector();
+    const OptimizerState before = optimizer->state();
+    const uint32_t version = model.idle.weight.value.version();
+    sum(model(input())).backward();
+    optimizer->step();
+    EXPECT_EQ(model.idle.weight.value.to_vector(), weight);
+    EXPECT_EQ(model.idle.weight.value.version(), version);
+    const OptimizerState after = optimizer->state();
+    int unchanged = 0;
+    for (size_t i = 0; i < before.tensors.size(); ++i) {
+      const std::string& name = before.tensors[i].name;  // parameters 2 and 3 are idle's
+      if (!name.ends_with(".2") && !name.ends_with(".3")) continue;
+      EXPECT_EQ(after.tensors[i].tensor.to_vector(), before.tensors[i].tensor.to_vector()) << name;
+      ++unchanged;
+    }
+    EXPECT_GE(unchanged, 2);
+  };
+  check([](Two& m) {
+    return std::make_unique<Sgd>(m, SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+  });
+  check([](Two& m) { return std::make_unique<Adam>(m, AdamOptions{.weight_decay = 0.1}); });
+  check([](Two& m) { return std::make_unique<AdamW>(m); });
+}
+
+TEST(Optimizer, WorksForFrozenParametersAndThoseThawedLater) {
+  Two model;
+  model.used.weight.set_requires_grad(false);
+  Sgd optimizer(model, {.lr = 0.1});
+  const auto step = [&] {
+    sum(model(input())).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  };
+  const Values frozen = model.used.weight.value.to_vector();
+  step();
+  EXPECT_EQ(model.used.weight.value.to_vector(), frozen);
+  model.used.weight.set_requires_grad(true);
+  step();
+  EXPECT_NE(model.used.weight.value.to_vector(), frozen);
+}
+
+TEST(Optimizer, TakesAGradientThatWasSetByHand) {
+  Linear fc(1, 1, {.bias = false});
+  const float before = fc.weight.value.item();
+  Sgd optimizer(fc, {.lr = 0.5});
+  fc.weight.value.set_grad(Tensor::from({2.f}, {1, 1}));
+  optimizer.step();
+  EXPECT_FLOAT_EQ(fc.weight.value.item(), before - 1);
+  EXPECT_EQ(fc.weight.value.grad().item(), 2);
+}
+
+TEST(Optimizer, TheStepIsSeenBySavedTensors) {
+  Linear fc(3, 2);
+  Sgd optimizer(fc, {.lr = 0.1});
+  Tensor x = input();
+  x.set_requires_grad(true);
+  const Tensor y = sum(fc(x));
+  y.backward(true);
+  optimizer.step();
+  expect_error<Error>([&] { return y.backward(), 0; }, "was written to after the forward");
+}
+
+TEST(Optimizer, OwnsItsParametersUntilItGoes) {
+  Two model;
+  {
+    Sgd optimizer(model, {.lr = 0.1});
+    expect_error<Error>([&] { return Sgd(model, {.lr = 0.1}).lr(); },
+                        "[optimizer] the parameter \"weight\" (2, 3) belongs to another optimizer");
+    expect_error<Error>([&] { return model.to(DType::f64), 0; },
+                        "[to] an optimizer holds the parameter \"used.weight\" in its arena; "
+                        "convert the model first");
+    expect_error<Error>(
+        [&] {
+          return model.used.weight.replace(Tensor::ones({2, 3})), 0;
+        },
+        "[replace] an optimizer holds the parameter \"weight\" (2, 3)");
+    sum(model(input())).backward();
+    optimizer.step();
+  }
+  model.to(DType::f64);
+  Sgd next(model, {.lr = 0.1});
+  sum(model(input())).backward();
+  next.step();
+}
+
+TEST(Optimizer, FollowsAModelThatMoves) {
+  Two model;
+  Sgd optimizer(model, {.lr = 0.1});
+  Two moved = std::move(model);
+  const Values before = moved.used.weight.value.to_vector();
+  sum(moved(input())).backward();
+  optimizer.step();
+  EXPECT_NE(moved.used.weight.value.to_vector(), before);
+}
+
+TEST(Optimizer, NoticesAReplacedValue) {
+  Linear fc(3, 2);
+  Sgd optimizer(fc, {.lr = 0.1});
+  fc.weight.value = Tensor::ones({2, 3});
+  expect_error<Error>([&] { return optimizer.step(), 0; },
+                      "[optimizer] the value of the parameter \"weight\" (2, 3) was replaced");
+}
+
+struct Stray : Layer<Stray> {
+  Linear& fc = add("fc", Linear(3, 5));
+  Linear head = Linear(5, 2);  // not declared with add()
+  Tensor forward(const Tensor& x) { return head(fc(x)); }
+};
+
+TEST(Optimizer, AnUndeclaredLayerIsAnErrorThatNamesItsShape) {
+  Stray model;
+  Sgd optimizer(model, {.lr = 0.1});
+  sum(model(input())).backward();
+  expect_error<Error>(
+      [&] { return optimizer.step(), 0; },
+      "[step] backward gave a gradient to 2 parameter(s) that no optimizer holds, the "
+      "largest (2, 5), so they would never learn; declare the layer with add()");
+  model.head.set_requires_grad(false);
+  sum(model(input())).backward();
+  EXPECT_NO_THROW(optimizer.step());
+}
+
+TEST(Optimizer, TwoModelsWithTwoOptimizersMayMeetInOneBackward) {
+  Linear generator(3, 4), critic(4, 1);
+  Sgd for_generator(generator, {.lr = 0.1}), for_critic(critic, {.lr = 0.1});
+  for (int step = 0; step < 2; ++step) {
+    sum(critic(generator(input()).detach())).backward();
+    for_critic.step();
+    for_critic.zero_grad();
+    const Values before = critic.weight.value.to_vector();
+    const Values drawn = generator.weight.value.to_vector();
+    sum(critic(generator(input()))).backward();
+    for_generator.step();
+    for_generator.zero_grad();
+    for_critic.zero_grad();
+    EXPECT_EQ(critic.weight.value.to_vector(), before);
+    EXPECT_NE(generator.weight.value.to_vector(), drawn);
+  }
+}
+
+TEST(Optimizer, GradientsAccumulateInTheirPlace) {
+  Linear fc(3, 2);
+  Sgd optimizer(fc, {.lr = 0.1});
+  sum(fc(input())).backward();
+  sum(fc(input())).backward();
+  EXPECT_EQ(fc.weight.value.grad().to_vector(), (Values{2, 4, 6, 2, 4, 6}));
+  optimizer.zero_grad();
+  EXPECT_FALSE(fc.weight.value.grad().defined());
+  sum(fc(input())).backward();
+  EXPECT_EQ(fc.weight.value.grad().to_vector(), (Values{1, 2, 3, 1, 2, 3}));
+}
+
+TEST(Optimizer, RefusesGroupsThatCannotWork) {
+  const Sequential empty;
+  expect_error<Error>([&] { return Sgd(empty, {.lr = 0.1}).lr(); },
+                      "[optimizer] there are no parameters to optimize");
+  Linear fc(1, 1);
+  const auto all = fc.parameters();
+  expect_error<Error>(
+      [&] {
+        return Sgd({{all, {.lr = 1}}, {{all[0]}, {.lr = 1}}}).lr();
+      },
+      "[optimizer] the parameter \"weight\" (1, 1) is in two groups");
+  EXPECT_FALSE(fc.weight.in_arena);  // nothing was changed
+  Sgd optimizer({{{all[0]}, {.lr = 1}}, {{all[1]}, {.lr = 2}}});
+  EXPECT_EQ(optimizer.group_count(), 2u);
+  EXPECT_EQ(optimizer.lr(1), 2);
+  optimizer.set_lr(0.5, 1);
+  EXPECT_EQ(optimizer.lr(0), 1);
+  EXPECT_EQ(optimizer.lr(1), 0.5);
+  optimizer.set_lr(3);
+  EXPECT_EQ(optimizer.lr(1), 3);
+  expect_error<Error>([&] { return optimizer.lr(2); },
+                      "[sgd] group 2 is not there; the optimizer has 2");
+}
+
+TEST(Optimizer, RefusesHyperParametersOutOfRange) {
+  Linear fc(1, 1);
+  const auto sgd = [&](const SgdOptions& o) { return [&fc, o] { return Sgd(fc, o).lr(); }; };
+  expect_error<Error>(sgd({.lr = -1}), "[sgd] lr is -1; it must be finite and at least 0");
+  expect_error<Error>(sgd({.lr = std::nan("")}), "[sgd] lr is nan");
+  expect_error<Error>(sgd({.lr = 1, .momentum = 1.5}),
+                      "[sgd] momentum is 1.5; it must lie in 0..1");
+  expect_error<Error>(sgd({.lr = 1, .weight_decay = -1}), "[sgd] weight_decay is -1");
+  expect_error<Error>(sgd({.lr = 1, .nesterov = true}), "[sgd] nesterov needs a momentum above 0");
+  expect_error<Error>([&] { return Adam(fc, {.beta1 = 1}).lr(); },
+                      "[adam] beta1 is 1; it must be at least 0 and below 1");
+  expect_error<Error>([&] { return AdamW(fc, {.beta2 = -1}).lr(); }, "[adam] beta2 is -1");
+  expect_error<Error>([&] { return Adam(fc, {.epsilon = -1}).lr(); }, "[adam] epsilon is -1");
+  EXPECT_FALSE(fc.weight.in_arena);
+  Sgd optimizer(fc, {.lr = 1});
+  expect_error<Error>([&] { return optimizer.set_lr(-2), 0; }, "[sgd] lr is -2");
+}
+
+struct Vectors : Layer<Vectors> {
+  Parameter& a = parameter("a", Tensor::zeros({2}));
+  Parameter& b = parameter("b", Tensor::zeros({1}));
+};
+
+TEST(ClipNorm, ScalesAllGradientsTogether) {
+  Vectors model;
+  Sgd optimizer(model, {.lr = 1});
+  EXPECT_EQ(optimizer.clip_norm(1), 0);  // no gradient yet
+  model.a.value.set_grad(Tensor::from({2.f, 3.f}, {2}));
+  model.b.value.set_grad(Tensor::from({6.f}, {1}));
+  EXPECT_DOUBLE_EQ(optimizer.clip_norm(14), 7);  // sqrt(4 + 9 + 36)
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, 3}));
+  EXPECT_DOUBLE_EQ(optimizer.clip_norm(3.5), 7);
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{1, 1.5}));
+  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{3}));
+}
+
+TEST(ClipNorm, LeavesGradientsAloneWhenTheNormIsNotFinite) {
+  Vectors model;
+  Sgd optimizer(model, {.lr = 1});
+  const float infinity = std::numeric_limits<float>::infinity();
+  model.a.value.set_grad(Tensor::from({2.f, infinity}, {2}));
+  model.b.value.set_grad(Tensor::from({6.f}, {1}));
+  EXPECT_TRUE(std::isinf(optimizer.clip_norm(1)));
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, infinity}));
+  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{6}));
+  expect_error<Error>([&] { return optimizer.clip_norm(1, {.error_if_nonfinite = true}); },
+                      "[clip_norm] the norm of the gradients is inf, so they cannot be scaled");
+  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{6}));
+  expect_error<Error>([&] { return optimizer.clip_norm(-1); }, "[clip_norm] max_norm is -1");
+}
+
+TEST(ClipValue, ClampsEachElement) {
+  Vectors model;
+  Sgd optimizer(model, {.lr = 1});
+  model.a.value.set_grad(Tensor::from({-2.f, 0.5f}, {2}));
+  optimizer.clip_value(1);
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{-1, 0.5}));
+  EXPECT_FALSE(model.b.value.grad().defined());
+  expect_error<Error>([&] { return optimizer.clip_value(-1), 0; }, "[clip_value] limit is -1");
+}
+
+}  // namespace
+}  // namespace adret
