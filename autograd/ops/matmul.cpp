@@ -65,10 +65,14 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
                                         "(B, M, K) (B, K, N)",
                                         to_string(a.shape()), to_string(b.shape())));
   }
-  if (a.size(ta ? -2 : -1) != b.size(tb ? -1 : -2) || (rank == 3 && a.size(0) != b.size(0))) {
+  if (rank == 3 && a.size(0) != b.size(0)) {
+    check::refuse("matmul", fmt::format("batches of {} and {} do not agree: a {}, b {}", a.size(0),
+                                        b.size(0), to_string(a.shape()), to_string(b.shape())));
+  }
+  const int64_t columns = a.size(ta ? -2 : -1), rows = b.size(tb ? -1 : -2);
+  if (columns != rows) {
     check::refuse("matmul", fmt::format("{} and {} do not multiply: {} columns meet {} rows",
-                                        describe("a", a, ta), describe("b", b, tb),
-                                        a.size(ta ? -2 : -1), b.size(tb ? -1 : -2)));
+                                        describe("a", a, ta), describe("b", b, tb), columns, rows));
   }
   const Shape shape =
       a.shape().with(rank - 2, a.size(ta ? -1 : -2)).with(rank - 1, b.size(tb ? -2 : -1));

@@ -1,0 +1,198 @@
+// Loss functions: values and gradients of PyTorch, extreme logits, labels that count for nothing.
+#include <adret/autograd/engine.h>
+#include <adret/autograd/ops/loss.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/error.h>
+
+#include <cmath>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/gradients.h"
+
+namespace adret {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+using Values = std::vector<double>;
+
+struct CrossEntropyCase {
+  const char* name;
+  CrossEntropyOptions options;
+  Shape shape;
+  Values loss, dlogits;
+};
+
+// Of sequence({3, 4}) and labels 2, 0, 3; values: PyTorch 1.13 in f64, the gradient of the sum.
+std::vector<CrossEntropyCase> pytorch_cases() {
+  return {
+      {"mean",
+       {},
+       {},
+       {1.851202693},
+       {0.02130677848, 0.06771280198, -0.1181424937, 0.02912291323, -0.2775446369, 0.1772961106,
+        0.02399441934, 0.07625410697, 0.2053004169, 0.02778439008, 0.08829860905, -0.3213834161}},
+      {"label smoothing",
+       {.label_smoothing = 0.1},
+       {},
+       {1.844171443},
+       {0.01297344515, 0.05937946864, -0.09314249369, 0.0207895799, -0.2525446369, 0.1689627773,
+        0.01566108601, 0.06792077364, 0.1969670836, 0.01945105674, 0.07996527572, -0.2963834161}},
+      {"ignored label",
+       {.ignore_index = 0},
+       {},
+       {1.883018183},
+       {0.03196016772, 0.101569203, -0.1772137405, 0.04368436985, 0, 0, 0, 0, 0.3079506254,
+        0.04167658511, 0.1324479136, -0.4820751241}},
+      {"ignored label and smoothing",
+       {.label_smoothing = 0.1, .ignore_index = 0},
+       {},
+       {1.880283808},
+       {0.01946016772, 0.08906920297, -0.1397137405, 0.03118436985, 0, 0, 0, 0, 0.2954506254,
+        0.02917658511, 0.1199479136, -0.4445751241}},
+      {"sum",
+       {.reduction = Reduction::sum},
+       {},
+       {5.553608079},
+       {0.06392033544, 0.2031384059, -0.3544274811, 0.0873687397, -0.8326339107, 0.5318883318,
+        0.07198325803, 0.2287623209, 0.6159012508, 0.08335317023, 0.2648958271, -0.9641502482}},
+      {"each sample",
+       {.ignore_index = 0, .reduction = Reduction::none},
+       {3},
+       {0.4376177297, 0, 3.328418635},
+       {0.06392033544, 0.2031384059, -0.3544274811, 0.0873687397, 0, 0, 0, 0, 0.6159012508,
+        0.08335317023, 0.2648958271, -0.9641502482}},
+  };
+}
+
+TEST(CrossEntropy, HasPyTorchsValuesAndGradients) {
+  const Tensor narrow = Tensor::from({2, 0, 3}, {3});
+  for (const Tensor& labels : {narrow, narrow.to(DType::i64)}) {
+    for (const CrossEntropyCase& test : pytorch_cases()) {
+      SCOPED_TRACE(test.name);
+      const Tensor logits = variable({3, 4});
+      const Tensor loss = cross_entropy(logits, labels, test.options);
+      expect_values(loss, test.shape, test.loss);
+      const Tensor ones = Tensor::ones(test.shape, {.dtype = DType::f64});
+      const auto gradient = [&](bool create_graph) {
+        return grad(
+            {loss}, {logits},
+            {.grad_outputs = {ones}, .create_graph = create_graph, .retain_graph = true})[0];
+      };
+      expect_values(gradient(false), {3, 4}, test.dlogits);
+      expect_values(gradient(true), {3, 4}, test.dlogits);
+    }
+  }
+}
+
+TEST(CrossEntropy, HasDerivativesOfFirstAndSecondOrder) {
+  const Tensor labels = Tensor::from({2, 0, 3}, {3});
+  for (const CrossEntropyCase& test : pytorch_cases()) {
+    SCOPED_TRACE(test.name);
+    expect_gradients([&](const Inputs& in) { return cross_entropy(in[0], labels, test.options); },
+                     {variable({3, 4})});
+  }
+}
+
+TEST(CrossEntropy, TakesLeadingDimensions) {
+  const Tensor logits = sequence({2, 2, 3}), labels = Tensor::from({0, 1, 2, 0}, {2, 2});
+  const CrossEntropyOptions each{.reduction = Reduction::none};
+  const Values flat =
+      cross_entropy(logits.reshape({4, 3}), labels.reshape({4}), each).to_vector<double>();
+  expect_values(cross_entropy(logits, labels, each), {2, 2}, flat);
+  EXPECT_EQ(cross_entropy(sequence({3}), Tensor::from({1}, {}), each).shape(), Shape{});
+  expect_gradients([&](const Inputs& in) { return cross_entropy(in[0], labels, each); },
+                   {variable({2, 2, 3})});
+}
+
+// By hand: log(e^1000 + e^-1000) - (-1000) = 2000; softmax is (1, 0).
+TEST(CrossEntropy, IsFiniteForExtremeLogits) {
+  Tensor logits = Tensor::from({1000.0f, -1000.0f}, {1, 2});
+  logits.set_requires_grad(true);
+  const Tensor loss = cross_entropy(logits, Tensor::from({1}, {1}));
+  EXPECT_EQ(loss.item(), 2000);
+  loss.backward();
+  expect_values(logits.grad(), {1, 2}, {1, -1});
+}
+
+TEST(CrossEntropy, IsZeroWithZeroGradientWhenNothingCounts) {
+  for (const Shape& shape : {Shape{2, 3}, Shape{0, 3}}) {
+    const Tensor logits = variable(shape);
+    const Tensor labels = Tensor::full({shape[0]}, -1, {.dtype = DType::i32});
+    const Tensor loss = cross_entropy(logits, labels, {.ignore_index = -1});
+    EXPECT_EQ(loss.item<double>(), 0);
+    const Values zeros(size_t(shape.numel()), 0);
+    expect_values(grad({loss}, {logits}, {.retain_graph = true})[0], shape, zeros);
+    expect_values(grad({loss}, {logits}, {.create_graph = true})[0], shape, zeros);
+  }
+}
+
+TEST(CrossEntropy, NamesTheSampleOfAWrongLabel) {
+  const Tensor logits = Tensor::zeros({4, 10});
+  expect_error<Error>(
+      [&] {
+        return cross_entropy(logits, Tensor::from({1, 2, 9, 10}, {4}));
+      },
+      "[cross_entropy] label 10 of sample 3 is outside 0..9 (10 classes)");
+  expect_error<Error>(
+      [&] {
+        return cross_entropy(logits, Tensor::from({1, -1, -4, 0}, {4}), {.ignore_index = -1});
+      },
+      "[cross_entropy] label -4 of sample 2 is outside 0..9 (10 classes)");
+  expect_error<Error>(
+      [&] {
+        return cross_entropy(logits, Tensor::from<int64_t>({0, -1, 0, 0}, {4}));
+      },
+      "label -1 of sample 1 is outside 0..9");
+}
+
+TEST(CrossEntropy, RefusesOperandsThatDoNotGoTogether) {
+  const Tensor logits = Tensor::zeros({4, 10});
+  expect_error<ShapeError>(
+      [&] {
+        return cross_entropy(logits, Tensor::from({1, 2}, {2}));
+      },
+      "[cross_entropy] logits (..., C) are (4, 10), labels (2,); wanted one "
+      "label a sample: (4,)");
+  expect_error<ShapeError>([&] { return cross_entropy(logits, Tensor::zeros({4})); },
+                           "[cross_entropy] labels (4,) is f32, wanted i64");
+  expect_error<ShapeError>(
+      [&] {
+        return cross_entropy(logits, Tensor::from({0, 0, 0, 0}, {4}), {.label_smoothing = 1.5});
+      },
+      "[cross_entropy] label_smoothing is 1.5, wanted 0..1");
+}
+
+// Values: PyTorch 1.13.
+TEST(MseLoss, HasPyTorchsValuesAndGradients) {
+  const Tensor x = variable({2, 3}), target = sequence({2, 3}, 20);
+  const Tensor mean = mse_loss(x, target);
+  expect_values(mean, {}, {1.393391927});
+  expect_values(
+      grad({mean}, {x})[0], {2, 3},
+      {-0.2083333333, -0.2083333333, -0.2083333333, -0.2083333333, -0.2083333333, 0.84375});
+  const Tensor total = mse_loss(x, target, {.reduction = Reduction::sum});
+  expect_values(total, {}, {8.360351562});
+  expect_values(grad({total}, {x})[0], {2, 3}, {-1.25, -1.25, -1.25, -1.25, -1.25, 5.0625});
+  expect_values(mse_loss(x, target, {.reduction = Reduction::none}), {2, 3},
+                {0.390625, 0.390625, 0.390625, 0.390625, 0.390625, 6.407226562});
+}
+
+TEST(MseLoss, HasDerivativesInBothOperands) {
+  for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+    expect_gradients(
+        [=](const Inputs& in) { return mse_loss(in[0], in[1], {.reduction = reduction}); },
+        {variable({2, 3}), variable({2, 3}, 20)});
+  }
+}
+
+TEST(MseLoss, RefusesABroadcast) {
+  expect_error<ShapeError>(
+      [] {
+        return mse_loss(Tensor::ones({5, 1}), Tensor::ones({5}));
+      },
+      "[mse_loss] prediction is (5, 1), target (5,); shapes must be equal, reshape one of them");
+  EXPECT_TRUE(std::isnan(mse_loss(Tensor::ones({0, 1}), Tensor::ones({0, 1})).item()));
+}
+
+}  // namespace
+}  // namespace adret
