@@ -56,8 +56,9 @@ class LoopNest {
   // begin..end-1: `first` is the run's place in the output, `offsets` those in the operands.
   template <class F>
   void for_runs(int64_t begin, int64_t end, F&& f) const {
-    if (rank_ == 0) {  // a single element
-      if (begin < end) f(begin, Strides{}, end - begin);
+    if (begin >= end) return;  // a size may be 0
+    if (rank_ == 0) {          // a single element
+      f(begin, Strides{}, end - begin);
       return;
     }
     std::array<int64_t, Shape::max_rank> index{};
