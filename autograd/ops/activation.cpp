@@ -52,7 +52,7 @@ Tensor activation_backward(UnaryOp op, const Tensor& saved, const Tensor& dy) {
     return unary_backward(op, saved, dy, dy.is_unique() ? dy : empty_like(dy));
   }
   switch (op) {
-    case UnaryOp::relu: return dy * sign(saved.detach());  // an output of relu: 0 or positive
+    case UnaryOp::relu: return dy * sign(saved);  // an output of relu: 0 or positive
     case UnaryOp::sigmoid: return dy * saved * (1 - saved);
     case UnaryOp::tanh: return dy * (1 - square(saved));
     default: return gelu_backward(saved, dy);

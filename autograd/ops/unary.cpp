@@ -66,7 +66,7 @@ struct AbsBackward final : Node {
   explicit AbsBackward(const Tensor& x) : x(x) {}
   const char* name() const override { return "abs"; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {grads[0] * sign(x.unpack(*this).detach())};
+    return {grads[0] * sign(x.unpack(*this))};
   }
   SavedTensor x;
 };

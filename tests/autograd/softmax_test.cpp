@@ -52,7 +52,8 @@ TEST(Softmax, IsFiniteForLargeInputs) {
   const Tensor x = leaf({1000, -1000, 0});
   expect_values(softmax(x), {3}, {1, 0, 0});
   expect_values(log_softmax(x), {3}, {0, -2000, -1000});
-  expect_values(gradients(log_softmax(x), {x})[0], {3}, {2.640625, -0.328125, -2.3125}, 1e-1);
+  // dy - softmax(x) sum(dy), with dy = (-47.5, -10.5, 26.5) / 32 of sum -31.5 / 32.
+  expect_values(gradients(log_softmax(x), {x})[0], {3}, {-16. / 32, -10.5 / 32, 26.5 / 32});
 }
 
 TEST(Softmax, HasDerivativesOfFirstAndSecondOrder) {
