@@ -124,15 +124,22 @@ std::vector<NamedModule> Module::named_modules() {
   return modules;
 }
 
+std::vector<NamedParameter> Module::all_named_parameters() const {
+  std::vector<NamedParameter> list;
+  walk(*this, "", [&](const Module& module, const std::string& prefix) {
+    for (const auto& [name, parameter] : module.parameters_) {
+      if (parameter->value.defined()) list.push_back({prefix + name, parameter});
+    }
+  });
+  return list;
+}
+
 std::vector<NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> list;
   std::set<const Parameter*> seen;
-  walk(*this, "", [&](const Module& module, const std::string& prefix) {
-    for (const auto& [name, parameter] : module.parameters_) {
-      if (parameter->value.defined() && seen.insert(parameter.get()).second)
-        list.push_back({prefix + name, parameter});
-    }
-  });
+  for (NamedParameter& entry : all_named_parameters()) {
+    if (seen.insert(entry.parameter.get()).second) list.push_back(std::move(entry));
+  }
   return list;
 }
 

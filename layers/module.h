@@ -48,6 +48,8 @@ class Module {
   // Absent ones are left out; one registered twice comes once, under its first name.
   std::vector<std::shared_ptr<Parameter>> parameters() const;
   std::vector<NamedParameter> named_parameters() const;
+  // The same with every name of one registered twice.
+  std::vector<NamedParameter> all_named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
 
   // The mode of the whole tree; a new module is in training.

@@ -1,0 +1,152 @@
+// The tensors of a model in PyTorch's form, and back.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/shape.h>
+#include <adret/core/error.h>
+#include <adret/core/tensor_view.h>
+#include <adret/train/weights.h>
+#include <fmt/core.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+namespace adret {
+namespace {
+
+// A tensor of the model that a file holds, under each of its names.
+struct Slot {
+  std::vector<std::string> names;
+  Tensor tensor;
+  FileLayout layout = FileLayout::same;
+};
+
+std::vector<Slot> slots_of(const Module& model) {
+  std::vector<Slot> slots;
+  std::map<const Parameter*, size_t> place;
+  for (const auto& [name, parameter] : model.all_named_parameters()) {
+    const auto [found, is_new] = place.try_emplace(parameter.get(), slots.size());
+    if (is_new) slots.push_back({{}, parameter->value.detach(), parameter->layout});
+    slots[found->second].names.push_back(name);
+  }
+  for (const auto& [name, tensor] : model.named_buffers()) slots.push_back({{name}, tensor});
+  return slots;
+}
+
+Tensor to_file_layout(const Tensor& tensor, FileLayout layout) {
+  return layout == FileLayout::conv_weight ? permute(tensor, {0, 3, 1, 2}) : tensor;
+}
+
+Tensor from_file_layout(const Tensor& tensor, FileLayout layout) {
+  return layout == FileLayout::conv_weight ? permute(tensor, {0, 2, 3, 1}) : tensor;
+}
+
+Shape file_shape(const Slot& slot) {
+  const Shape& shape = slot.tensor.shape();
+  return slot.layout == FileLayout::conv_weight ? Shape{shape[0], shape[3], shape[1], shape[2]}
+                                                : shape;
+}
+
+std::string describe(const Shape& shape, DType dtype) {
+  return to_string(shape) + " " + name(dtype);
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+// What the file has for the slot; an undefined tensor, and a note in `mismatch`, when that does not
+// fit.
+Tensor fitting(const Slot& slot, const std::map<std::string, Tensor>& file,
+               WeightsMismatch& mismatch) {
+  std::string name;
+  Tensor found;
+  for (const std::string& candidate : slot.names) {
+    const auto entry = file.find(candidate);
+    if (entry == file.end()) continue;
+    if (found.defined() && !same_bytes(found, entry->second)) {
+      mismatch.different.push_back(fmt::format(
+          "{} and {} are one tensor in the model, but differ in the file", name, candidate));
+      return {};
+    }
+    if (!found.defined()) {
+      name = candidate;
+      found = entry->second;
+    }
+  }
+  if (!found.defined()) {
+    mismatch.missing.push_back(slot.names.front());
+    return {};
+  }
+  if (found.shape() != file_shape(slot) ||
+      is_floating(found.dtype()) != is_floating(slot.tensor.dtype())) {
+    mismatch.different.push_back(fmt::format("{} is {} in the file, {} in the model", name,
+                                             describe(found.shape(), found.dtype()),
+                                             describe(file_shape(slot), slot.tensor.dtype())));
+    return {};
+  }
+  return from_file_layout(found, slot.layout).to(slot.tensor.dtype());
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+void save_weights(const Module& model, const std::filesystem::path& path,
+                  const Metadata& metadata) {
+  const NoGrad no_grad;
+  std::vector<NamedTensor> tensors;
+  for (const Slot& slot : slots_of(model)) {
+    const DType dtype = slot.tensor.dtype();
+    const bool narrow = is_floating(dtype) && size_of(dtype) == 2;
+    const Tensor host = slot.tensor.to(Device::cpu()).to(narrow ? DType::f32 : dtype);
+    tensors.push_back({slot.names.front(), to_file_layout(host, slot.layout)});
+  }
+  Metadata all = metadata;
+  all.emplace("format", "pt");  // readers want to know whose layouts these are
+  write_tensors(path, tensors, all);
+}
+
+std::string to_string(const WeightsMismatch& mismatch) {
+  std::string text;
+  const auto add = [&](const char* title, const std::vector<std::string>& names) {
+    if (!names.empty()) text += fmt::format("\n  {}: {}", title, join(names));
+  };
+  add("missing in the file", mismatch.missing);
+  add("unknown to the model", mismatch.unexpected);
+  add("different", mismatch.different);
+  return text.empty() ? "no difference" : text.substr(1);
+}
+
+WeightsMismatch load_weights(Module& model, const std::filesystem::path& path,
+                             const LoadOptions& options) {
+  const NoGrad no_grad;
+  std::map<std::string, Tensor> file;
+  for (auto& [name, tensor] : read_tensors(path).tensors) file.emplace(name, std::move(tensor));
+  WeightsMismatch mismatch;
+  std::set<std::string> known;
+  std::vector<std::pair<Tensor, Tensor>> copies;  // to, from
+  for (const Slot& slot : slots_of(model)) {
+    known.insert(slot.names.begin(), slot.names.end());
+    const Tensor tensor = fitting(slot, file, mismatch);
+    if (tensor.defined()) copies.emplace_back(slot.tensor, tensor.to(slot.tensor.device()));
+  }
+  for (const auto& entry : file) {
+    if (!known.contains(entry.first)) mismatch.unexpected.push_back(entry.first);
+  }
+  if (options.strict && !mismatch.empty()) {
+    throw CheckpointError(
+        fmt::format("[load_weights] {} does not fit the model {}:\n{}\nLoad with "
+                    "strict = false to take what fits",
+                    path.string(), model.type_name(), to_string(mismatch)));
+  }
+  for (const auto& [to, from] : copies) copy_(to, from);
+  return mismatch;
+}
+
+}  // namespace adret
