@@ -50,3 +50,9 @@
 #include <adret/optim/adam.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/logger.h>
+#include <adret/train/metrics.h>
+#include <adret/train/progress.h>
+#include <adret/train/safetensors.h>
+#include <adret/train/trainer.h>
+#include <adret/train/weights.h>

@@ -1,0 +1,213 @@
+// Steps, epochs and evaluation.
+#include <adret/autograd/grad_mode.h>
+#include <adret/core/error.h>
+#include <adret/core/random.h>
+#include <adret/core/tensor_view.h>
+#include <adret/train/metrics.h>
+#include <adret/train/trainer.h>
+#include <fmt/core.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace adret {
+namespace {
+
+// Other devices are asked for their losses this many batches late, as asking waits for them.
+constexpr size_t batches_read_late = 32;
+
+[[noreturn]] void throw_not_finite(const char* what, double value, int64_t epoch, int64_t batch) {
+  throw Error(
+      fmt::format("[fit] {} is {} in epoch {}, batch {}; lower the learning rate, clip the "
+                  "gradients, or look at "
+                  "the data of that batch",
+                  what, value, epoch, batch));
+}
+
+double read_scalar(const Tensor& scalar) {
+  return scalar.dtype() == DType::f64 ? scalar.item<double>()
+                                      : double(scalar.to(DType::f32).item());
+}
+
+// The mode of every layer of a tree, put back at the end of the scope.
+class RestoreModes {
+ public:
+  explicit RestoreModes(Module& model) : modules_(model.named_modules()) {
+    for (const NamedModule& entry : modules_) modes_.push_back(entry.module->training());
+  }
+  ~RestoreModes() {  // a parent comes before its children, whose modes it sets too
+    for (size_t i = 0; i < modes_.size(); ++i) modules_[i].module->train(modes_[i]);
+  }
+  RestoreModes(const RestoreModes&) = delete;
+  RestoreModes& operator=(const RestoreModes&) = delete;
+
+ private:
+  std::vector<NamedModule> modules_;
+  std::vector<bool> modes_;
+};
+
+Device device_of(const Module& model) {
+  const auto parameters = model.parameters();
+  return parameters.empty() ? Device::cpu() : parameters.front()->value.device();
+}
+
+}  // namespace
+
+// Loss and accuracy of an epoch, read from the device at once on the CPU and late elsewhere.
+class Trainer::Statistics {
+ public:
+  // In training a loss that is not finite is an error; a mere evaluation reports it.
+  Statistics(Device device, bool training) : device_(device), training_(training) {}
+
+  Device device() const { return device_; }  // of the model
+  void add(const Batch& batch, const Tensor& outputs, const Tensor& targets, const Tensor& loss) {
+    if (loss.numel() != 1) {
+      throw ShapeError(
+          fmt::format("[fit] the loss function gave {}, wanted a scalar: the mean over the "
+                      "batch",
+                      to_string(TensorView(loss))));
+    }
+    pending_.push_back({.epoch = batch.epoch,
+                        .number = batch.number,
+                        .samples = batch.size(),
+                        .outputs = outputs.detach(),
+                        .targets = targets,
+                        .loss = loss.detach()});
+    if (loss.device().is_cpu() || pending_.size() >= batches_read_late) read();
+  }
+  void read() {
+    for (const Pending& batch : std::exchange(pending_, {})) {
+      const double loss = read_scalar(batch.loss);
+      if (training_ && !std::isfinite(loss)) {
+        throw_not_finite("the loss", loss, batch.epoch, batch.number);
+      }
+      loss_.add(loss, batch.samples);
+      const bool classes = batch.outputs.rank() == 2 && batch.targets.rank() == 1 &&
+                           !is_floating(batch.targets.dtype());
+      if (!classes) continue;
+      const Hits hits = top_k_hits(batch.outputs, batch.targets);
+      hits_.correct += hits.correct;
+      hits_.samples += hits.samples;
+    }
+  }
+  double loss() const { return loss_.value(); }
+  std::optional<double> accuracy() const {
+    return hits_.samples ? std::optional(hits_.rate()) : std::nullopt;
+  }
+  int64_t samples() const { return loss_.samples(); }
+
+ private:
+  struct Pending {
+    int64_t epoch, number, samples;
+    Tensor outputs, targets, loss;
+  };
+  Device device_;
+  bool training_;
+  std::vector<Pending> pending_;
+  Mean loss_;
+  Hits hits_;
+};
+
+Trainer::Trainer(Module& model, Optimizer& optimizer, TrainerOptions options)
+    : model_(model), optimizer_(optimizer), options_(std::move(options)) {
+  if (options_.epochs < 1 || options_.first_epoch < 1 || !(options_.clip_norm >= 0)) {
+    throw Error(
+        fmt::format("[Trainer] wants epochs and first_epoch of 1 or more and a clip_norm not "
+                    "negative, got {}, {} and {}",
+                    options_.epochs, options_.first_epoch, options_.clip_norm));
+  }
+}
+
+std::vector<EpochReport> Trainer::fit(const DataLoader& train, const TrainerCallbacks& callbacks) {
+  return run(train, nullptr, callbacks);
+}
+
+std::vector<EpochReport> Trainer::fit(const DataLoader& train, const DataLoader& validation,
+                                      const TrainerCallbacks& callbacks) {
+  return run(train, &validation, callbacks);
+}
+
+std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader* validation,
+                                      const TrainerCallbacks& callbacks) {
+  const NameScope scope("fit");
+  const GradMode recording(true);
+  if (!model_.training()) model_.train();
+  stopping_ = false;
+  std::vector<EpochReport> reports;
+  for (int64_t epoch = options_.first_epoch; epoch <= options_.epochs && !stopping_; ++epoch) {
+    EpochReport report = train_epoch(train, epoch, callbacks);
+    if (validation) {
+      const Evaluation evaluation = evaluate(*validation);
+      report.test_loss = evaluation.loss;
+      report.test_accuracy = evaluation.accuracy;
+    }
+    reports.push_back(report);
+    if (callbacks.on_epoch_end) callbacks.on_epoch_end(report);
+  }
+  return reports;
+}
+
+EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
+                                 const TrainerCallbacks& callbacks) {
+  const double start = options_.clock();
+  Statistics statistics(device_of(model_), true);
+  int64_t samples = 0;
+  for (const Batch& batch : loader.epoch(epoch)) {
+    train_step(batch, (epoch - 1) * loader.batches() + batch.number, statistics);
+    samples += batch.size();
+    if (!callbacks.on_batch_end) continue;
+    callbacks.on_batch_end({.epoch = epoch,
+                            .epochs = options_.epochs,
+                            .batch = batch.number,
+                            .batches = loader.batches(),
+                            .samples = samples,
+                            .samples_of_epoch = loader.samples(),
+                            .loss = statistics.loss(),
+                            .accuracy = statistics.accuracy()});
+  }
+  statistics.read();
+  const double seconds = options_.clock() - start;
+  return {.epoch = epoch,
+          .train_loss = statistics.loss(),
+          .train_accuracy = statistics.accuracy(),
+          .images_per_s = seconds > 0 ? double(samples) / seconds : 0,
+          .seconds = seconds};
+}
+
+void Trainer::train_step(const Batch& batch, int64_t step, Statistics& statistics) {
+  random::begin_step(step);
+  optimizer_.zero_grad();
+  const Tensor targets = batch.targets.to(statistics.device());
+  const Tensor outputs = model_.call(batch.inputs.to(statistics.device()));
+  const Tensor loss = options_.loss(outputs, targets);
+  statistics.add(batch, outputs, targets, loss);
+  loss.backward();
+  if (options_.clip_norm > 0) {
+    const double norm = optimizer_.clip_norm(options_.clip_norm);
+    if (!std::isfinite(norm)) {
+      throw_not_finite("the norm of the gradients", norm, batch.epoch, batch.number);
+    }
+  }
+  if (options_.schedule) optimizer_.set_lr(options_.schedule(step));
+  optimizer_.step();
+}
+
+Evaluation Trainer::evaluate(const DataLoader& loader) {
+  const NameScope scope("evaluate");
+  const NoGrad no_grad;
+  const RestoreModes restore(model_);
+  model_.eval();
+  Statistics statistics(device_of(model_), false);
+  for (const Batch& batch : loader.epoch(0)) {
+    const Tensor targets = batch.targets.to(statistics.device());
+    const Tensor outputs = model_.call(batch.inputs.to(statistics.device()));
+    statistics.add(batch, outputs, targets, options_.loss(outputs, targets));
+  }
+  statistics.read();
+  return {.loss = statistics.loss(),
+          .accuracy = statistics.accuracy(),
+          .samples = statistics.samples()};
+}
+
+}  // namespace adret
