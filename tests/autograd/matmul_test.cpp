@@ -50,6 +50,11 @@ TEST(Matmul, HasDerivativesForEveryTransposition) {
   }
 }
 
+TEST(Matmul, TakesBroadcastAndTransposedOperands) {
+  const Tensor row = Tensor::from({1.0, 2.0}, {1, 2}), column = transpose(row, 0, 1);
+  expect_values(matmul(broadcast_to(row, {3, 2}), column), {3, 1}, {5, 5, 5});
+}
+
 TEST(Matmul, OfNothing) {
   EXPECT_EQ(matmul(Tensor::ones({0, 3}), Tensor::ones({3, 2})).shape(), Shape({0, 2}));
   expect_values(matmul(Tensor::ones({2, 0}), Tensor::ones({0, 2})), {2, 2}, {0, 0, 0, 0});

@@ -9,6 +9,8 @@
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/softmax.h>
+#include <adret/core/backend.h>
 
 #include "tests/support/gradients.h"
 
@@ -54,6 +56,21 @@ TEST(SecondDerivative, OfANetworkWithPoolingAndNormalisation) {
   };
   expect_gradients(network, {variable({2, 4, 3, 1}), variable({2, 2, 2, 1}, 5), variable({2}, 2),
                              variable({2, 4}, 11)});
+}
+
+// Outputs that their own nodes saved, and graphs that no backward walked, are all given back.
+TEST(SecondDerivative, LeavesNoMemoryBehind) {
+  const Tensor x = variable({2, 4, 4, 1}), kernel = variable({2, 3, 3, 1}, 5);
+  const auto step = [&](bool walk) {
+    const Tensor h = conv2d(x, kernel, {}, {.activation = Activation::relu});
+    const Tensor y = sum(softmax(sqrt(exp(sigmoid(tanh(max_pool2d(h, 2)))))) * log_softmax(h));
+    if (walk) grad({sum(square(grad({y}, {x}, {.create_graph = true})[0]))}, {kernel});
+  };
+  const auto in_use = [] { return backend_for(Device::cpu()).services().pool().stats().current; };
+  step(true);
+  const size_t before = in_use();
+  for (int i = 0; i < 100; ++i) step(i % 2 == 0);
+  EXPECT_EQ(in_use(), before);
 }
 
 }  // namespace
