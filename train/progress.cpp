@@ -62,12 +62,12 @@ void ProgressBar::start(const std::string& label, int64_t total) {
   label_ = label;
   total_ = total;
   done_ = 0;
-  started_ = drawn_ = options_.clock();
+  started_ = drawn_ = updated_ = options_.clock();
 }
 
 void ProgressBar::update(int64_t done, const std::string& note) {
+  const double now = updated_ = options_.clock();
   done_ = done;
-  const double now = options_.clock();
   if (now - drawn_ < std::min(options_.redraw_every, options_.line_every)) return;
   const int width = options_.width ? options_.width() : 0;
   if (now - drawn_ < (width ? options_.redraw_every : options_.line_every)) return;
@@ -82,7 +82,7 @@ void ProgressBar::update(int64_t done, const std::string& note) {
 }
 
 void ProgressBar::finish(const std::string& note) {
-  const double elapsed = options_.clock() - started_;
+  const double elapsed = updated_ - started_;
   const std::string rate = elapsed > 0 ? ", " + rate_text(double(done_) / elapsed) : "";
   put_line(
       fmt::format("{}  {} in {}{}{}", label_, done_, clock_time(elapsed), rate, with_gap(note)));

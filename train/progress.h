@@ -24,7 +24,7 @@ struct ProgressOptions {
 };
 
 // On a terminal one line is redrawn in place; elsewhere lines are written now and then, without
-// control characters. Either way finish() leaves one line:
+// control characters. Either way finish() leaves one line, with the time of the last update:
 //   epoch 1/5  60000 in 0:01, 43210/s  loss 0.1234
 class ProgressBar {
  public:
@@ -47,7 +47,7 @@ class ProgressBar {
   ProgressOptions options_;
   std::string label_;
   int64_t total_ = 0, done_ = 0;
-  double started_ = 0, drawn_ = 0;
+  double started_ = 0, drawn_ = 0, updated_ = 0;
   bool line_begun_ = false;
 };
 
