@@ -31,6 +31,8 @@ class SavedTensor {
 class SavedOutput {
  public:
   SavedOutput(const Tensor& output, int index = 0);
+
+  bool defined() const { return saved_.defined(); }
   Tensor unpack(Node& node) const;
 
  private:

@@ -44,13 +44,12 @@ struct BilinearBackward final : Node {
       : product(product),
         x(call.weight.requires_grad() ? call.x : Tensor()),
         weight(call.x.requires_grad() ? call.weight : Tensor()),
-        activated(call.activation == kernels::Activation::none ? Tensor() : call.y),
-        has_activation(call.activation != kernels::Activation::none) {}
+        activated(call.activation == kernels::Activation::none ? Tensor() : call.y) {}
   const char* name() const override { return P::name; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    const Tensor dy = has_activation ? activation_backward(kernels::UnaryOp::relu,
-                                                           activated.unpack(*this), grads[0])
-                                     : grads[0];
+    const Tensor dy = activated.defined() ? activation_backward(kernels::UnaryOp::relu,
+                                                                activated.unpack(*this), grads[0])
+                                          : grads[0];
     std::vector<Tensor> result(3);
     if (needs_gradient(0)) {
       result[0] = input_gradient(product, dy, weight.unpack(*this), grad_buffer(0));
@@ -68,8 +67,7 @@ struct BilinearBackward final : Node {
   }
   P product;
   SavedTensor x, weight;
-  SavedOutput activated;
-  bool has_activation;
+  SavedOutput activated;  // y, if there is an activation
 };
 
 template <class P>

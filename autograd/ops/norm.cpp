@@ -23,6 +23,11 @@ int64_t count_per_channel(const Tensor& x) { return x.shape().without(x.rank() -
 Tensor channel_sum(const Tensor& x) { return sum_to(x, {x.size(-1)}); }
 Tensor channel_mean(const Tensor& x) { return channel_sum(x) / double(count_per_channel(x)); }
 
+// Of the public function; all but x may be undefined.
+struct Operands {
+  const Tensor &x, &weight, &bias, &running_mean, &running_var;
+};
+
 // -- training ----------------------------------------------------------------------
 
 struct BatchNormNode final : Node {
@@ -71,24 +76,32 @@ struct BatchNormNode final : Node {
   double epsilon;
 };
 
-Tensor train(const BatchNormForward& call, const Tensor& x, const Tensor& weight,
-             const Tensor& bias) {
+Tensor train(const Operands& in, const BatchNormOptions& options) {
+  const auto& [x, weight, bias, running_mean, running_var] = in;
   if (count_per_channel(x) < 2) {
     check::refuse("batch_norm",
                   fmt::format("training needs more than one value per channel, x {} has {}; use a "
                               "larger batch or image, or evaluation mode",
                               to_string(x.shape()), count_per_channel(x)));
   }
-  const TensorOptions options{.dtype = statistics_dtype(x), .device = x.device()};
+  const TensorOptions wide{.dtype = statistics_dtype(x), .device = x.device()};
   const Tensor y = empty_like(x);
-  const Tensor mean = Tensor::empty({x.size(-1)}, options);
-  const Tensor rstd = Tensor::empty({x.size(-1)}, options);
-  BatchNormForward complete = call;
-  complete.y = y;
-  complete.mean = mean;
-  complete.rstd = rstd;
-  run(complete);
-  record<BatchNormNode>({y}, {x, weight, bias}, x, weight, mean, rstd, call.epsilon);
+  const Tensor mean = Tensor::empty({x.size(-1)}, wide), rstd = Tensor::empty({x.size(-1)}, wide);
+  run(BatchNormForward{.x = x,
+                       .weight = weight,
+                       .bias = bias,
+                       .running_mean = running_mean,
+                       .running_var = running_var,
+                       .y = y,
+                       .mean = mean,
+                       .rstd = rstd,
+                       .momentum = options.momentum,
+                       .epsilon = options.epsilon});
+  if (running_mean.defined()) {
+    running_mean.bump_version();
+    running_var.bump_version();
+  }
+  record<BatchNormNode>({y}, {x, weight, bias}, x, weight, mean, rstd, options.epsilon);
   return y;
 }
 
@@ -121,13 +134,35 @@ struct BatchNormInferenceNode final : Node {
   double epsilon;
 };
 
-void check_operands(const Tensor& x, std::initializer_list<check::Argument> per_channel) {
-  check::floating("batch_norm", {"x", x});
-  if (x.rank() < 2) check::refuse_shape("batch_norm", {"x", x}, "(N, ..., C)");
-  for (const check::Argument& argument : per_channel) {
-    check::same_device("batch_norm", {"x", x}, argument);
-    check::shape("batch_norm", argument, {x.size(-1)});
-    check::dtype("batch_norm", argument, statistics_dtype(x));
+Tensor evaluate(const Operands& in, const BatchNormOptions& options) {
+  const auto& [x, weight, bias, mean, var] = in;
+  const Tensor y = empty_like(x);
+  run(BatchNormInference{.x = x,
+                         .weight = weight,
+                         .bias = bias,
+                         .mean = mean,
+                         .var = var,
+                         .y = y,
+                         .epsilon = options.epsilon});
+  record<BatchNormInferenceNode>({y}, {x, weight, bias}, x, weight, mean, var, options.epsilon);
+  return y;
+}
+
+void check_operands(const Operands& in, bool training) {
+  check::floating("batch_norm", {"x", in.x});
+  if (in.x.rank() < 2) check::refuse_shape("batch_norm", {"x", in.x}, "(N, ..., C)");
+  for (const check::Argument& argument : {check::Argument{"weight", in.weight},
+                                          {"bias", in.bias},
+                                          {"running_mean", in.running_mean},
+                                          {"running_var", in.running_var}}) {
+    check::same_device("batch_norm", {"x", in.x}, argument);
+    check::shape("batch_norm", argument, {in.x.size(-1)});
+    check::dtype("batch_norm", argument, statistics_dtype(in.x));
+  }
+  if (in.running_mean.defined() != in.running_var.defined() ||
+      (!training && !in.running_mean.defined())) {
+    check::refuse("batch_norm",
+                  "running_mean and running_var must both be defined, or neither in training");
   }
 }
 
@@ -136,41 +171,9 @@ void check_operands(const Tensor& x, std::initializer_list<check::Argument> per_
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
-  check_operands(x, {{"weight", weight},
-                     {"bias", bias},
-                     {"running_mean", running_mean},
-                     {"running_var", running_var}});
-  const bool has_running = running_mean.defined() && running_var.defined();
-  if (running_mean.defined() != running_var.defined() || (!options.training && !has_running)) {
-    check::refuse("batch_norm",
-                  "running_mean and running_var must both be defined, or neither in training");
-  }
-  if (options.training) {
-    const Tensor y = train({.x = x,
-                            .weight = weight,
-                            .bias = bias,
-                            .running_mean = running_mean,
-                            .running_var = running_var,
-                            .momentum = options.momentum,
-                            .epsilon = options.epsilon},
-                           x, weight, bias);
-    if (has_running) {
-      running_mean.bump_version();
-      running_var.bump_version();
-    }
-    return y;
-  }
-  const Tensor y = empty_like(x);
-  run(BatchNormInference{.x = x,
-                         .weight = weight,
-                         .bias = bias,
-                         .mean = running_mean,
-                         .var = running_var,
-                         .y = y,
-                         .epsilon = options.epsilon});
-  record<BatchNormInferenceNode>({y}, {x, weight, bias}, x, weight, running_mean, running_var,
-                                 options.epsilon);
-  return y;
+  const Operands in{x, weight, bias, running_mean, running_var};
+  check_operands(in, options.training);
+  return options.training ? train(in, options) : evaluate(in, options);
 }
 
 }  // namespace adret

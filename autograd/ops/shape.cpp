@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace adret {
@@ -25,31 +26,30 @@ struct ReshapeBackward final : Node {
   Shape shape;
 };
 
+int64_t product(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
 // `sizes` with -1 worked out.
 Shape complete(const Tensor& x, std::span<const int64_t> sizes) {
-  std::vector<int64_t> complete(sizes.begin(), sizes.end());
-  int64_t known = 1;
-  int64_t* unknown = nullptr;
-  for (int64_t& size : complete) {
-    if (size != -1) {
-      known *= size;
-    } else if (!std::exchange(unknown, &size)) {
-      continue;
-    } else {
-      check::refuse("reshape", fmt::format("sizes ({}) hold -1 twice; only one can be worked out",
-                                           fmt::join(sizes, ", ")));
+  const auto text = [&] { return fmt::format("({})", fmt::join(sizes, ", ")); };
+  if (std::ranges::count(sizes, -1) > 1) {
+    check::refuse("reshape", "sizes " + text() + " hold -1 twice; only one can be worked out");
+  }
+  std::vector<int64_t> filled(sizes.begin(), sizes.end());
+  if (const auto unknown = std::ranges::find(filled, -1); unknown != filled.end()) {
+    *unknown = 1;
+    const int64_t known = product(filled);
+    if (known == 0) {
+      check::refuse("reshape", "-1 in sizes " + text() +
+                                   " could be anything: the others have no elements; write it out");
     }
+    *unknown = x.numel() / known;
   }
-  if (unknown && known > 0) *unknown = x.numel() / known;
-  if (unknown && known == 0) {
-    check::refuse("reshape", fmt::format("-1 in sizes ({}) could be anything: the others have no "
-                                         "elements; write it out",
-                                         fmt::join(sizes, ", ")));
-  }
-  const Shape shape{std::span<const int64_t>(complete)};
+  const Shape shape{std::span<const int64_t>(filled)};
   if (shape.numel() != x.numel()) {
-    check::refuse("reshape", fmt::format("x {} has {} elements, which do not fill ({})",
-                                         to_string(x.shape()), x.numel(), fmt::join(sizes, ", ")));
+    check::refuse("reshape", fmt::format("x {} has {} elements, which do not fill {}",
+                                         to_string(x.shape()), x.numel(), text()));
   }
   return shape;
 }
@@ -57,7 +57,7 @@ Shape complete(const Tensor& x, std::span<const int64_t> sizes) {
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& shape) const {
-  if (shape.numel() != numel()) complete(*this, shape.span());  // throws
+  if (shape.numel() != numel()) complete(*this, shape.span());  // says why not
   const Tensor y = alias(shape);
   record<ReshapeBackward>({y}, {*this}, this->shape());
   return y;
@@ -141,9 +141,6 @@ struct Runs {
   int64_t count, length, offset, stride;
   Runs(const Shape& shape, const Range& range) {
     const std::span<const int64_t> sizes = shape.span();
-    const auto product = [](std::span<const int64_t> part) {
-      return std::accumulate(part.begin(), part.end(), int64_t(1), std::multiplies<>());
-    };
     const int64_t inner = product(sizes.subspan(size_t(range.dim) + 1));
     count = product(sizes.first(size_t(range.dim)));
     length = (range.end - range.begin) * inner;
