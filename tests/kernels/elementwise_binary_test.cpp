@@ -1,0 +1,231 @@
+// Functions of two operands and their broadcasting, element by element from the definition.
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/close.h"
+#include "tests/support/guarded.h"
+
+namespace adret {
+namespace {
+
+using kernels::BinaryOp;
+using testing::expect_close;
+using testing::expect_same_for_any_threads;
+using testing::Guarded;
+using testing::random_values;
+using Values = std::vector<double>;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+// Place in an operand of the element at `index` of a tensor of shape `shape` it broadcasts to.
+size_t broadcast_place(const Shape& operand, const Shape& shape, int64_t index) {
+  int64_t place = 0, step = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    const int64_t at = index % shape[d];
+    index /= shape[d];
+    const int own = d - (shape.rank() - operand.rank());
+    if (own < 0) continue;
+    place += (operand[own] == 1 ? 0 : at) * step;
+    step *= operand[own];
+  }
+  return size_t(place);
+}
+
+double apply(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::add: return a + b;
+    case BinaryOp::subtract: return a - b;
+    case BinaryOp::multiply: return a * b;
+    case BinaryOp::divide: return a / b;
+    case BinaryOp::maximum: return std::isnan(a) || std::isnan(b) ? nan : std::max(a, b);
+    case BinaryOp::minimum: return std::isnan(a) || std::isnan(b) ? nan : std::min(a, b);
+    case BinaryOp::power: return std::pow(a, b);
+    case BinaryOp::equal: return a == b;
+    case BinaryOp::not_equal: return a != b;
+    case BinaryOp::less: return a < b;
+    case BinaryOp::less_equal: return a <= b;
+    case BinaryOp::greater: return a > b;
+    case BinaryOp::greater_equal: return a >= b;
+  }
+  return nan;
+}
+
+constexpr BinaryOp arithmetic[] = {BinaryOp::add,    BinaryOp::subtract, BinaryOp::multiply,
+                                   BinaryOp::divide, BinaryOp::maximum,  BinaryOp::minimum,
+                                   BinaryOp::power};
+constexpr BinaryOp comparisons[] = {BinaryOp::equal,   BinaryOp::not_equal,
+                                    BinaryOp::less,    BinaryOp::less_equal,
+                                    BinaryOp::greater, BinaryOp::greater_equal};
+
+struct Shapes {
+  Shape a, b;
+};
+const Shapes shapes[] = {
+    {{}, {}},                      // scalars
+    {{5}, {5}},                    // equal
+    {{40, 1000}, {40, 1000}},      // equal, several chunks
+    {{40, 1000}, {}},              // a scalar
+    {{}, {40, 1000}},              //
+    {{64, 10}, {10}},              // a bias
+    {{10}, {64, 10}},              //
+    {{64, 10}, {64, 1}},           // a column
+    {{3, 1}, {1, 4}},              // both stretch
+    {{2, 1, 3, 1}, {4, 1, 5}},     // both stretch in turn
+    {{2, 3, 4, 5, 6, 1}, {6, 1}},  // rank 6
+    {{2, 3, 4}, {1, 3, 1}},        // the middle
+    {{0, 4}, {4}},                 // nothing
+    {{1, 1}, {1}},                 // only ones
+    {{300, 1, 7}, {300, 70, 7}},   // chunks that end within rows
+};
+
+template <class T>
+void expect_matches(BinaryOp op, const Shapes& test) {
+  const Shape shape = broadcast("test", test.a, test.b);
+  Values a = random_values(test.a.numel(), 1), b = random_values(test.b.numel(), 2);
+  if (op == BinaryOp::power) {
+    for (double& v : a) v = std::abs(v);  // real powers
+  }
+  Values expected;
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    expected.push_back(
+        apply(op, a[broadcast_place(test.a, shape, i)], b[broadcast_place(test.b, shape, i)]));
+  }
+  const Guarded<T> left(test.a, a), right(test.b, b), out(shape);
+  run(kernels::Binary{.a = left, .b = right, .y = out, .op = op});
+  // One rounding; the C library's pow is good to 1 ulp or so.
+  const double epsilon = double(std::numeric_limits<T>::epsilon());
+  expect_close(out.values(), expected, {.relative = 2 * epsilon},
+               std::string(kernels::to_string(op)) + " " + to_string(test.a) + to_string(test.b));
+  EXPECT_TRUE(out.guards_intact());
+}
+
+TEST(Binary, MatchesTheDefinitionForEveryBroadcast) {
+  for (const Shapes& test : shapes) {
+    for (BinaryOp op : arithmetic) {
+      expect_matches<float>(op, test);
+      expect_matches<double>(op, test);
+    }
+  }
+}
+
+template <class T>
+std::vector<T> binary(BinaryOp op, const std::vector<T>& a, const std::vector<T>& b) {
+  const Tensor left = Tensor::from(a, {int64_t(a.size())}),
+               right = Tensor::from(b, {int64_t(b.size())});
+  Tensor y = Tensor::empty(left.shape(), {.dtype = dtype_of<T>});
+  run(kernels::Binary{.a = left, .b = right, .y = y, .op = op});
+  return y.template to_vector<T>();
+}
+
+TEST(Binary, KeepsNanInMaximumAndMinimum) {
+  const std::vector<double> a{nan, 1, nan, inf}, b{1, nan, nan, -inf};
+  expect_close(binary<double>(BinaryOp::maximum, a, b), {nan, nan, nan, inf}, {}, "maximum");
+  expect_close(binary<double>(BinaryOp::minimum, a, b), {nan, nan, nan, -inf}, {}, "minimum");
+}
+
+TEST(Binary, ComputesIntegersExactlyAndWithoutTraps) {
+  using I = std::vector<int64_t>;
+  constexpr int64_t low = INT64_MIN, high = INT64_MAX;
+  const int64_t large = (int64_t(1) << 53) + 1;  // not an f64
+  EXPECT_EQ(binary<int64_t>(BinaryOp::add, {large, high}, {1, 1}), (I{large + 1, low}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::subtract, {large, low}, {1, 1}), (I{large - 1, high}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::multiply, {large, 3}, {3, -4}), (I{large * 3, -12}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::divide, {7, -7, 5, low}, {2, 2, 0, -1}), (I{3, -3, 0, low}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::maximum, {large, -5}, {large - 1, 3}), (I{large, 3}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::minimum, {large, -5}, {large - 1, 3}), (I{large - 1, -5}));
+  EXPECT_EQ(
+      binary<int64_t>(BinaryOp::power, {3, -2, 0, 5, 2, -1, 1, 0}, {4, 3, 0, 0, -1, -3, -9, -1}),
+      (I{81, -8, 1, 1, 0, -1, 1, 0}));
+  using J = std::vector<int32_t>;
+  EXPECT_EQ(binary<int32_t>(BinaryOp::multiply, {65536, INT32_MAX}, {65536, 2}), (J{0, -2}));
+  EXPECT_EQ(binary<int32_t>(BinaryOp::divide, {INT32_MIN, 9}, {-1, -2}), (J{INT32_MIN, -4}));
+}
+
+TEST(Binary, ComparesEveryDtype) {
+  const std::vector<float> a{0, 1, 2, 1, 0, 0}, b{0, 0, 2, 2, 1, 0};
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i32, DType::i64,
+                      DType::u8, DType::boolean}) {
+    Tensor left = Tensor::empty({6}, {.dtype = dtype}),
+           right = Tensor::empty({6}, {.dtype = dtype});
+    run(kernels::Cast{.x = Tensor::from(a, {6}), .y = left});
+    run(kernels::Cast{.x = Tensor::from(b, {6}), .y = right});
+    const bool is_boolean = dtype == DType::boolean;
+    for (BinaryOp op : comparisons) {
+      Tensor y = Tensor::empty({6}, {.dtype = DType::boolean});
+      run(kernels::Binary{.a = left, .b = right, .y = y, .op = op});
+      std::vector<bool> expected;
+      for (size_t i = 0; i < 6; ++i) {
+        const double x = is_boolean ? a[i] != 0 : a[i], z = is_boolean ? b[i] != 0 : b[i];
+        expected.push_back(apply(op, x, z) != 0);
+      }
+      EXPECT_EQ(y.to_vector<bool>(), expected) << name(dtype) << " " << kernels::to_string(op);
+    }
+  }
+}
+
+TEST(Binary, ComparesWithBroadcastingAndNan) {
+  const Tensor a = Tensor::from<float>({1, 2, NAN, 4, 5, 6}, {2, 3}),
+               b = Tensor::from<float>({2, 5}, {2, 1});
+  Tensor y = Tensor::empty({2, 3}, {.dtype = DType::boolean});
+  run(kernels::Binary{.a = a, .b = b, .y = y, .op = BinaryOp::greater_equal});
+  EXPECT_EQ(y.to_vector<bool>(), (std::vector<bool>{false, true, false, false, true, true}));
+  run(kernels::Binary{.a = a, .b = b, .y = y, .op = BinaryOp::not_equal});
+  EXPECT_EQ(y.to_vector<bool>(), (std::vector<bool>{true, false, true, true, false, true}));
+}
+
+TEST(Binary, WritesOverAnOperandOfItsOwnShape) {
+  const Values a = random_values(40'000, 3), b = random_values(40'000, 4);
+  Guarded<float> left({40'000}, a), right({40'000}, b);
+  run(kernels::Binary{.a = left, .b = right, .y = left, .op = BinaryOp::add});
+  run(kernels::Binary{.a = left, .b = right, .y = right, .op = BinaryOp::subtract});
+  Values sum, difference;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum.push_back(float(a[i] + b[i]));
+    difference.push_back(float(sum[i] - b[i]));
+  }
+  EXPECT_EQ(left.values(), sum);
+  EXPECT_EQ(right.values(), difference);
+}
+
+TEST(Binary, GivesTheSameBitsForAnyNumberOfThreads) {
+  const Guarded<float> a({300, 1, 70}, random_values(21'000, 5)),
+      b({300, 7, 70}, random_values(147'000, 6));
+  expect_same_for_any_threads([&] {
+    const Guarded<float> y({300, 7, 70});
+    run(kernels::Binary{.a = a, .b = b, .y = y, .op = BinaryOp::multiply});
+    return y.values();
+  });
+}
+
+TEST(Broadcast, RepeatsTheElementsOfAnyDtype) {
+  struct Case {
+    Shape x, y;
+  };
+  const Case cases[] = {
+      {{}, {3, 4}},    {{4}, {3, 4}},    {{3, 1}, {3, 4}}, {{2, 1, 3}, {2, 5, 3}},
+      {{1}, {70'000}}, {{3, 4}, {3, 4}}, {{1, 4}, {0, 4}}, {{1, 1, 5, 1}, {2, 3, 5, 7}}};
+  for (const Case& test : cases) {
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::u8}) {
+      Values values, expected;
+      for (int64_t i = 0; i < test.x.numel(); ++i) values.push_back(double(i + 1));
+      for (int64_t i = 0; i < test.y.numel(); ++i) {
+        expected.push_back(values[broadcast_place(test.x, test.y, i)]);
+      }
+      Tensor x = Tensor::empty(test.x, {.dtype = dtype}),
+             y = Tensor::empty(test.y, {.dtype = dtype});
+      Tensor result = Tensor::empty(test.y, {.dtype = DType::f64});
+      run(kernels::Cast{.x = Tensor::from(values, test.x), .y = x});
+      run(kernels::Broadcast{.x = x, .y = y});
+      run(kernels::Cast{.x = y, .y = result});
+      EXPECT_EQ(result.to_vector<double>(), expected) << to_string(test.x) << to_string(test.y);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adret

@@ -1,0 +1,121 @@
+// Permutations, runs and gathered rows, element by element.
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/support/close.h"
+
+namespace adret {
+namespace {
+
+using testing::expect_same_for_any_threads;
+
+// 0, 1, 2, ... as T.
+template <class T>
+Tensor counting(const Shape& shape) {
+  std::vector<T> values;
+  for (int64_t i = 0; i < shape.numel(); ++i) values.push_back(T(float(i % 251)));
+  return Tensor::from(values, shape);
+}
+
+template <class T>
+void expect_permuted(const Shape& shape, const std::vector<int>& order) {
+  const Tensor x = counting<T>(shape);
+  std::vector<int64_t> sizes;
+  for (int d : order) sizes.push_back(shape[d]);
+  Tensor y = Tensor::empty(Shape(sizes), {.dtype = dtype_of<T>});
+  kernels::Permute call{.x = x, .y = y};
+  std::ranges::copy(order, call.order.begin());
+  run(call);
+  const std::vector<T> from = x.to_vector<T>(), to = y.to_vector<T>();
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    int64_t rest = i, place = 0;
+    std::array<int64_t, Shape::max_rank> strides{};
+    for (int64_t d = shape.rank() - 1, step = 1; d >= 0; --d) {
+      strides[size_t(d)] = step;
+      step *= shape[int(d)];
+    }
+    for (size_t d = order.size(); d-- > 0;) {
+      place += rest % sizes[d] * strides[size_t(order[d])];
+      rest /= sizes[d];
+    }
+    ASSERT_EQ(float(to[size_t(i)]), float(from[size_t(place)]))
+        << to_string(shape) << " element " << i;
+  }
+}
+
+TEST(Permute, MovesEveryDimensionOfAnyDtype) {
+  std::vector<int> order{0, 1, 2, 3};
+  do {
+    expect_permuted<float>({2, 3, 4, 5}, order);
+    expect_permuted<uint8_t>({3, 1, 2, 7}, order);
+  } while (std::ranges::next_permutation(order).found);
+  expect_permuted<double>({70, 90}, {1, 0});
+  expect_permuted<bfloat16>({33, 65, 40}, {2, 0, 1});
+  expect_permuted<float>({64, 25, 16}, {0, 2, 1});
+  expect_permuted<int64_t>({1, 2, 3, 2, 3, 2}, {5, 4, 3, 2, 1, 0});
+  expect_permuted<float>({}, {});
+  expect_permuted<float>({0, 3}, {1, 0});
+  expect_permuted<float>({300, 200}, {1, 0});
+}
+
+TEST(CopyRuns, CopiesSlicesAndPlacesThem) {
+  // Columns 1 and 2 of (3, 4) into columns 0 and 1 of (3, 3).
+  const Tensor x = Tensor::from<float>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+  Tensor y = Tensor::full({3, 3}, -1);
+  run(kernels::CopyRuns{.x = x,
+                        .y = y,
+                        .count = 3,
+                        .length = 2,
+                        .x_offset = 1,
+                        .x_stride = 4,
+                        .y_offset = 0,
+                        .y_stride = 3});
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, -1, 5, 6, -1, 9, 10, -1}));
+  run(kernels::CopyRuns{.x = x, .y = y, .count = 0, .length = 2});
+  run(kernels::CopyRuns{.x = x, .y = y, .count = 3, .length = 0});
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, -1, 5, 6, -1, 9, 10, -1}));
+}
+
+TEST(CopyRuns, CopiesManyRunsOfBytes) {
+  const Tensor x = counting<uint8_t>({5000, 7});
+  Tensor y = Tensor::zeros({5000, 10}, {.dtype = DType::u8});
+  run(kernels::CopyRuns{
+      .x = x, .y = y, .count = 5000, .length = 7, .x_stride = 7, .y_offset = 3, .y_stride = 10});
+  const auto from = x.to_vector<uint8_t>(), to = y.to_vector<uint8_t>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    ASSERT_EQ(to[i], i % 10 < 3 ? 0 : from[i / 10 * 7 + i % 10 - 3]) << i;
+  }
+}
+
+TEST(GatherRows, TakesRowsInAnyOrder) {
+  const Tensor x = Tensor::from<int32_t>({0, 1, 10, 11, 20, 21}, {3, 2});
+  const Tensor indices = Tensor::from<int64_t>({2, 0, 2, 1}, {4});
+  Tensor y = Tensor::empty({4, 2}, {.dtype = DType::i32});
+  run(kernels::GatherRows{.x = x, .indices = indices, .y = y});
+  EXPECT_EQ(y.to_vector<int32_t>(), (std::vector<int32_t>{20, 21, 0, 1, 20, 21, 10, 11}));
+
+  Tensor none = Tensor::empty({0, 2}, {.dtype = DType::i32});
+  run(kernels::GatherRows{.x = x, .indices = Tensor::empty({0}, {.dtype = DType::i64}), .y = none});
+  const Tensor narrow = Tensor::empty({3, 0});
+  Tensor empty_rows = Tensor::empty({4, 0});
+  run(kernels::GatherRows{.x = narrow, .indices = indices, .y = empty_rows});
+}
+
+TEST(GatherRows, GathersAlikeForAnyNumberOfThreads) {
+  const Tensor x = counting<float>({1000, 100});
+  std::vector<int64_t> order(1000);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = int64_t(i * 37 % 1000);
+  const Tensor indices = Tensor::from(order, {1000});
+  expect_same_for_any_threads([&] {
+    Tensor y = Tensor::empty({1000, 100});
+    run(kernels::GatherRows{.x = x, .indices = indices, .y = y});
+    return y.to_vector<float>();
+  });
+}
+
+}  // namespace
+}  // namespace adret

@@ -1,0 +1,218 @@
+// Batch normalisation against PyTorch's values and against loops in f64.
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/close.h"
+#include "tests/support/guarded.h"
+
+namespace adret {
+namespace {
+
+using testing::expect_close;
+using testing::expect_same_for_any_threads;
+using testing::Guarded;
+using testing::random_values;
+using testing::Tolerance;
+using Values = std::vector<double>;
+
+// PyTorch 1.13.1:
+//   x = tensor([[1, -2], [3, 0.5], [-1, 4], [2, 1]], dtype=float64, requires_grad=True)
+//   w, b = tensor([1.5, -0.5]), tensor([0.25, 1]);  rm, rv = tensor([1, 2]), tensor([3, 4])
+//   y = F.batch_norm(x, rm, rv, w, b, training=True, momentum=0.1, eps=1e-3)
+//   y.backward(tensor([[1, 0.5], [-2, 1], [0.25, -1], [3, 2]]))
+//   F.batch_norm(x, rm, rv, w, b, training=False, eps=1e-3)
+const Values x_values{1, -2, 3, 0.5, -1, 4, 2, 1}, dy_values{1, 0.5, -2, 1, 0.25, -1, 3, 2};
+const Values weight_values{1.5, -0.5}, bias_values{0.25, 1};
+const Values torch_y{-0.00348834285, 1.67406782,  2.0244184,  1.08792189,
+                     -2.03139509,    0.267317588, 1.01046503, 0.970692704};
+const Values torch_running_mean{1.025, 1.8875}, torch_running_var{2.99166667, 4.20625};
+const Values torch_dx{0.383881078,  0.202997916, -2.18019086, -0.0652665912,
+                      -0.854372122, 0.192200703, 2.65068191,  -0.329932027};
+const Values torch_dweight{-1.39418589, -2.19804724}, torch_dbias{2.25, 2.5};
+const Values torch_inference{0.228322854, 1.94763534,  1.9624945,  1.33822354,
+                             -1.50584879, 0.485047036, 1.09540868, 1.21634119};
+
+template <class T>
+void expect_pytorch(Tolerance tolerance) {
+  const Guarded<T> x({4, 2}, x_values), dy({4, 2}, dy_values), y({4, 2}), dx({4, 2});
+  const Guarded<T> weight({2}, weight_values), bias({2}, bias_values), mean({2}), rstd({2});
+  const Guarded<T> running_mean({2}, {1, 2}), running_var({2}, {3, 4}), dweight({2}), dbias({2});
+  run(kernels::BatchNormForward{.x = x,
+                                .weight = weight,
+                                .bias = bias,
+                                .running_mean = running_mean,
+                                .running_var = running_var,
+                                .y = y,
+                                .mean = mean,
+                                .rstd = rstd,
+                                .momentum = 0.1,
+                                .epsilon = 1e-3});
+  expect_close(y.values(), torch_y, tolerance, "y");
+  expect_close(mean.values(), {1.25, 0.875}, tolerance, "mean");
+  expect_close(rstd.values(), {0.675968914, 0.468916744}, tolerance, "rstd");
+  expect_close(running_mean.values(), torch_running_mean, tolerance, "running_mean");
+  expect_close(running_var.values(), torch_running_var, tolerance, "running_var");
+  run(kernels::BatchNormBackward{.x = x,
+                                 .dy = dy,
+                                 .weight = weight,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .dx = dx,
+                                 .dweight = dweight,
+                                 .dbias = dbias});
+  expect_close(dx.values(), torch_dx, tolerance, "dx");
+  expect_close(dweight.values(), torch_dweight, tolerance, "dweight");
+  expect_close(dbias.values(), torch_dbias, tolerance, "dbias");
+  run(kernels::BatchNormInference{.x = x,
+                                  .weight = weight,
+                                  .bias = bias,
+                                  .mean = running_mean,
+                                  .var = running_var,
+                                  .y = y,
+                                  .epsilon = 1e-3});
+  expect_close(y.values(), torch_inference, tolerance, "inference");
+  EXPECT_TRUE(y.guards_intact() && dx.guards_intact() && mean.guards_intact());
+}
+
+TEST(BatchNorm, MatchesPyTorch) {
+  expect_pytorch<double>({.absolute = 1e-8});  // the digits printed above
+  expect_pytorch<float>({.absolute = 1e-6});   // a few roundings of f32 at 1
+}
+
+struct Reference {
+  Values y, mean, rstd, dx, dweight, dbias;
+};
+
+// Channel by channel from the definition, without weight and bias.
+Reference reference(const Values& x, const Values& dy, size_t channels, double epsilon) {
+  const size_t rows = x.size() / channels;
+  const double n = double(rows);
+  Reference r;
+  r.y.resize(x.size());
+  r.dx.resize(x.size());
+  for (size_t c = 0; c < channels; ++c) {
+    double mean = 0, variance = 0, sum = 0, product = 0;
+    for (size_t i = c; i < x.size(); i += channels) mean += x[i] / n;
+    for (size_t i = c; i < x.size(); i += channels) variance += (x[i] - mean) * (x[i] - mean) / n;
+    const double rstd = 1 / std::sqrt(variance + epsilon);
+    for (size_t i = c; i < x.size(); i += channels) {
+      r.y[i] = (x[i] - mean) * rstd;
+      sum += dy[i];
+      product += dy[i] * r.y[i];
+    }
+    for (size_t i = c; i < x.size(); i += channels) {
+      r.dx[i] = rstd * (dy[i] - sum / n - r.y[i] * product / n);
+    }
+    r.mean.push_back(mean);
+    r.rstd.push_back(rstd);
+    r.dbias.push_back(sum);
+    r.dweight.push_back(product);
+  }
+  return r;
+}
+
+template <class T>
+void expect_matches(const Shape& shape, const Values& x_values, Tolerance tolerance) {
+  const int64_t channels = shape[-1];
+  const Values dy_values = random_values(shape.numel(), 9);
+  const Guarded<T> x(shape, x_values), dy(shape, dy_values), y(shape), dx(shape);
+  const Guarded<T> mean({channels}), rstd({channels}), dweight({channels}), dbias({channels});
+  run(kernels::BatchNormForward{.x = x, .y = y, .mean = mean, .rstd = rstd});
+  run(kernels::BatchNormBackward{
+      .x = x, .dy = dy, .mean = mean, .rstd = rstd, .dx = dx, .dweight = dweight, .dbias = dbias});
+  const Reference r = reference(x.values(), dy_values, size_t(channels), 1e-5);
+  const std::string what = to_string(shape);
+  expect_close(y.values(), r.y, tolerance, what + " y");
+  expect_close(mean.values(), r.mean,
+               {.relative = tolerance.absolute, .absolute = tolerance.absolute}, what + " mean");
+  expect_close(rstd.values(), r.rstd, {.relative = tolerance.absolute}, what + " rstd");
+  expect_close(dx.values(), r.dx, {tolerance.absolute, 10 * tolerance.absolute}, what + " dx");
+  const double count = double(shape.numel() / channels);
+  const Tolerance sums{.absolute = tolerance.absolute * std::sqrt(count) * 10};
+  expect_close(dbias.values(), r.dbias, sums, what + " dbias");
+  expect_close(dweight.values(), r.dweight, sums, what + " dweight");
+  EXPECT_TRUE(y.guards_intact() && dx.guards_intact() && dbias.guards_intact());
+}
+
+TEST(BatchNorm, MatchesTheDefinitionForManyShapes) {
+  for (const Shape& shape : {Shape{2, 1}, Shape{17, 3}, Shape{5, 4, 3, 16}, Shape{8, 14, 14, 32},
+                             Shape{40, 130}, Shape{1, 7, 7, 300}, Shape{20'000, 5}}) {
+    const Values x = random_values(shape.numel(), 7);
+    expect_matches<double>(shape, x, {.absolute = 1e-11});
+    expect_matches<float>(shape, x, {.relative = 2e-6, .absolute = 3e-6});
+  }
+}
+
+TEST(BatchNorm, KeepsItsPrecisionForALargeMean) {
+  const Shape shape{3000, 16};
+  Values x = random_values(shape.numel(), 8);
+  for (double& v : x) v = double(float(1e4 + std::sqrt(3.0) * v));  // standard deviation 1
+  // The reference sees the rounded x. The mean is saved in f32, 5e-4 from its value at 1e4, which
+  // shows in dweight and dx only; y is free of it.
+  const Guarded<float> in(shape, x), y(shape), mean({16}), rstd({16});
+  run(kernels::BatchNormForward{.x = in, .y = y, .mean = mean, .rstd = rstd});
+  const Reference r = reference(x, x, 16, 1e-5);
+  expect_close(y.values(), r.y, {.absolute = 3e-6}, "y");
+  expect_close(rstd.values(), r.rstd, {.relative = 2e-6}, "rstd");
+  expect_matches<double>(shape, x, {.absolute = 1e-8});
+}
+
+TEST(BatchNorm, TakesAConstantChannelAndAnOutlier) {
+  const Guarded<float> x({4, 2}, {5, 1e6, 5, 0, 5, 0, 5, 0}), y({4, 2}), mean({2}), rstd({2});
+  run(kernels::BatchNormForward{.x = x, .y = y, .mean = mean, .rstd = rstd, .epsilon = 1e-4});
+  // By hand: no variance gives zeros and rstd 100; one of four gives sqrt(3) and -1 / sqrt(3).
+  const double s = std::sqrt(3.0);
+  expect_close(y.values(), {0, s, 0, -1 / s, 0, -1 / s, 0, -1 / s}, {.relative = 1e-6}, "y");
+  EXPECT_NEAR(rstd.values()[0], 100, 1e-4);
+}
+
+TEST(BatchNorm, LeavesTheRunningStatisticsAloneForAnEmptyBatch) {
+  const Guarded<float> x({0, 3}), y({0, 3}), mean({3}), rstd({3}), dweight({3}), dbias({3});
+  const Guarded<float> running_mean({3}, {1, 2, 3}), running_var({3}, {4, 5, 6});
+  run(kernels::BatchNormForward{.x = x,
+                                .running_mean = running_mean,
+                                .running_var = running_var,
+                                .y = y,
+                                .mean = mean,
+                                .rstd = rstd});
+  EXPECT_EQ(running_mean.values(), (Values{1, 2, 3}));
+  EXPECT_EQ(running_var.values(), (Values{4, 5, 6}));
+  run(kernels::BatchNormInference{.x = x, .mean = mean, .var = running_var, .y = y});
+  run(kernels::BatchNormBackward{
+      .x = x, .dy = y, .mean = mean, .rstd = rstd, .dx = y, .dweight = dweight, .dbias = dbias});
+  EXPECT_EQ(dweight.values(), (Values{0, 0, 0}));
+  EXPECT_EQ(dbias.values(), (Values{0, 0, 0}));
+}
+
+TEST(BatchNorm, CountsARunningVarianceOfASingleRowAsZero) {
+  const Guarded<float> x({1, 1}, {3}), y({1, 1}), mean({1}), rstd({1}), running_var({1}, {1});
+  run(kernels::BatchNormForward{
+      .x = x, .running_var = running_var, .y = y, .mean = mean, .rstd = rstd});
+  expect_close(running_var.values(), {0.9}, {.relative = 1e-6}, "running_var");
+  EXPECT_EQ(y.values(), (Values{0}));
+}
+
+TEST(BatchNorm, GivesTheSameBitsForAnyNumberOfThreads) {
+  const Shape shape{10'000, 24};
+  const Guarded<float> x(shape, random_values(shape.numel(), 10));
+  const Guarded<float> dy(shape, random_values(shape.numel(), 11));
+  expect_same_for_any_threads([&] {
+    const Guarded<float> y(shape), mean({24}), rstd({24}), dx(shape), dweight({24}), dbias({24});
+    run(kernels::BatchNormForward{.x = x, .y = y, .mean = mean, .rstd = rstd});
+    run(kernels::BatchNormBackward{.x = x,
+                                   .dy = dy,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .dx = dx,
+                                   .dweight = dweight,
+                                   .dbias = dbias});
+    return std::vector{y.exact(), dx.exact(), dweight.exact(), dbias.exact()};
+  });
+}
+
+}  // namespace
+}  // namespace adret
