@@ -13,7 +13,7 @@ namespace adret::cpu {
 // Note [Vector math]
 // The f32 functions reduce the argument exactly (Cody and Waite 1980) and evaluate a polynomial
 // in Horner's form with fused multiply-adds. Their errors are below 2 ulp for exp and log, 3 for
-// sigmoid and tanh, 8 for erfc (tests/kernels/elementwise_test.cpp holds them to that); NaN stays
+// sigmoid and tanh, 8 for gelu (tests/kernels/elementwise_test.cpp holds them to that); NaN stays
 // NaN. The compiler turns the conditional expressions into blends.
 
 // a * b + c, rounded once where the processor can.
@@ -100,10 +100,13 @@ inline float tanh(float x) {
   return magnitude < 0.625f ? near : (x == x ? far : x);
 }
 
-// The complementary error function of |x|: t exp(-x^2 + p(t)) with t = 2 / (2 + |x|) and a
-// Chebyshev fit p (Press et al., Numerical Recipes, 2nd edition, section 6.2).
-inline float erfc_magnitude(float x) {
-  const float z = std::fabs(x);
+// The normal distribution beyond |x|: erfc(z) / 2 at z = |x| / sqrt(2), with erfc(z) = t exp(-z^2 +
+// p(t)), t = 2 / (2 + z) and a Chebyshev fit p (Press et al., Numerical Recipes, 2nd edition,
+// section 6.2).
+inline float normal_tail(float any) {
+  const float magnitude = std::fabs(any);
+  const float x = magnitude > 16.0f ? 16.0f : magnitude;  // 0 from there on; keeps NaN
+  const float z = x * 0.707106781f;
   const float t = 1.0f / multiply_add(0.5f, z, 1.0f);
   float p = 0.17087277f;
   p = multiply_add(p, t, -0.82215223f);
@@ -115,10 +118,10 @@ inline float erfc_magnitude(float x) {
   p = multiply_add(p, t, 0.37409196f);
   p = multiply_add(p, t, 1.00002368f);
   p = multiply_add(p, t, -1.26551223f);
-  // The square's rounding error would be magnified by exp.
-  const float square = z * z;
-  const float lost = multiply_add(z, z, -square);
-  return t * cpu::exp(-square) * cpu::exp(p - lost);
+  // z^2 = x^2 / 2 without the rounding error of the square, which exp would magnify.
+  const float square = x * x;
+  const float lost = multiply_add(x, x, -square);
+  return 0.5f * t * cpu::exp(-0.5f * square) * cpu::exp(multiply_add(-0.5f, lost, p));
 }
 
 inline double exp(double x) { return std::exp(x); }
@@ -128,7 +131,9 @@ inline double sigmoid(double x) {
   const double z = std::exp(-std::fabs(x));
   return (x >= 0 ? 1.0 : z) / (1.0 + z);
 }
-inline double erfc_magnitude(double x) { return std::erfc(std::fabs(x)); }
+inline double normal_tail(double x) {
+  return 0.5 * std::erfc(std::fabs(x) * (std::numbers::sqrt2 / 2));
+}
 
 // NaN wins on either side.
 template <class T>
@@ -143,8 +148,8 @@ T smaller(T a, T b) {
 // The normal distribution's cumulative function, accurate in both tails.
 template <class T>
 T normal_cdf(T x) {
-  const T half = T(0.5) * erfc_magnitude(x * T(std::numbers::sqrt2 / 2));
-  return x > 0 ? 1 - half : half;
+  const T tail = normal_tail(x);
+  return x > 0 ? 1 - tail : tail;
 }
 
 template <class T>

@@ -1,4 +1,5 @@
 // Optimizer steps and gradient clipping over arenas, against PyTorch's trajectories and by hand.
+#include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
@@ -181,7 +182,7 @@ const Trajectory trajectories[] = {
 };
 
 void expect_trajectory(const Trajectory& test, DType dtype, double tolerance) {
-  Arenas arenas({{.value = {1, -2, 0.5}, .dtype = dtype}});
+  Arenas arenas(std::vector<Parameter>{{.value = {1, -2, 0.5}, .dtype = dtype}});
   for (size_t k = 0; k < 4; ++k) {
     const Values v = arenas.get(arenas.values, 0);
     Values grad{0.5, -1, 2};
@@ -221,7 +222,7 @@ TEST(OptimizerSteps, TakeGroupsDtypesAndManyElementsInOneCall) {
 }
 
 TEST(OptimizerSteps, NeedNoMomentumWhenNoGroupHasAny) {
-  Arenas arenas({{.value = {1}}});
+  Arenas arenas(std::vector<Parameter>{{.value = {1}}});
   arenas.set(arenas.grads, 0, {0.5});
   sgd(arenas, {{1, 0, 0, 0}}, false);
   EXPECT_EQ(arenas.get(arenas.values, 0), (Values{0.5}));
@@ -327,7 +328,7 @@ TEST(ClipByValue, ClampsActiveGradientsAndKeepsNan) {
 }
 
 TEST(OptimizerSteps, TakeNoParametersAtAll) {
-  Arenas arenas({{.value = {}}});
+  Arenas arenas(std::vector<Parameter>{{.value = {}}});
   sgd(arenas, {{0.1, 0.9, 0, 0}});
   adam(arenas, {{0.1, 0.9, 0.999, 1e-8, 0, 0}});
   const Tensor norm = Tensor::empty({}, {.dtype = DType::f64});
@@ -336,7 +337,7 @@ TEST(OptimizerSteps, TakeNoParametersAtAll) {
 }
 
 TEST(OptimizerSteps, RefuseDtypesThatTheCpuDoesNotComputeIn) {
-  Arenas arenas({{.value = {1}, .dtype = DType::f16}});
+  Arenas arenas(std::vector<Parameter>{{.value = {1}, .dtype = DType::f16}});
   expect_error<ShapeError>(
       [&] {
         sgd(arenas, {{0.1, 0, 0, 0}});

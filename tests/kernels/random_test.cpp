@@ -1,4 +1,5 @@
 // Random fills and dropout: the words they take, their distribution, and that nothing else matters.
+#include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/core/tensor.h>

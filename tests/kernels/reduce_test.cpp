@@ -1,4 +1,5 @@
 // Reductions over every set of dimensions, against loops in long double.
+#include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
