@@ -76,13 +76,13 @@ void Module::check_name(const std::string& name) const {
   }
 }
 
-void Module::adopt(std::string name, std::unique_ptr<Module> child) {
+void Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
   check_name(name);
-  child->name_ = std::move(name);
+  child->name_ = name;
   children_.push_back(std::move(child));
 }
 
-Parameter& Module::parameter(std::string name, const Tensor& value, FileLayout layout) {
+Parameter& Module::parameter(const std::string& name, const Tensor& value, FileLayout layout) {
   check_name(name);
   if (value.defined() && !is_floating(value.dtype())) {
     throw Error(fmt::format(
@@ -90,19 +90,19 @@ Parameter& Module::parameter(std::string name, const Tensor& value, FileLayout l
         type_name(), name, to_string(value.shape()), adret::name(value.dtype())));
   }
   auto owned = std::make_shared<Parameter>(name, value, layout);
-  parameters_.push_back({std::move(name), owned});
+  parameters_.push_back({name, owned});
   return *owned;
 }
 
-Parameter& Module::parameter(std::string name, Parameter& shared) {
+Parameter& Module::parameter(const std::string& name, Parameter& shared) {
   check_name(name);
-  parameters_.push_back({std::move(name), shared.shared_from_this()});
+  parameters_.push_back({name, shared.shared_from_this()});
   return shared;
 }
 
-Tensor& Module::buffer(std::string name, const Tensor& value) {
+Tensor& Module::buffer(const std::string& name, const Tensor& value) {
   check_name(name);
-  buffers_.push_back(std::make_unique<NamedTensor>(NamedTensor{std::move(name), value}));
+  buffers_.push_back(std::make_unique<NamedTensor>(NamedTensor{name, value}));
   return buffers_.back()->tensor;
 }
 

@@ -81,16 +81,17 @@ class Module {
   // weights), a tensor that is state but does not learn. Names hold neither '.' nor '/'; throws
   // Error for one that is empty or taken.
   template <std::derived_from<Module> L>
-  L& add(std::string name, L layer) {
+  L& add(const std::string& name, L layer) {
     auto owned = std::make_unique<L>(std::move(layer));
     L& reference = *owned;
-    adopt(std::move(name), std::move(owned));
+    adopt(name, std::move(owned));
     return reference;
   }
-  Parameter& parameter(std::string name, const Tensor& value, FileLayout layout = FileLayout::same);
-  Parameter& parameter(std::string name, Parameter& shared);
-  Tensor& buffer(std::string name, const Tensor& value);
-  void adopt(std::string name, std::unique_ptr<Module> child);
+  Parameter& parameter(const std::string& name, const Tensor& value,
+                       FileLayout layout = FileLayout::same);
+  Parameter& parameter(const std::string& name, Parameter& shared);
+  Tensor& buffer(const std::string& name, const Tensor& value);
+  void adopt(const std::string& name, std::unique_ptr<Module> child);
 
   // See Note [Clones].
   virtual std::unique_ptr<Module> rebuild_module() const = 0;

@@ -21,8 +21,8 @@ class Sequential : public Layer<Sequential> {
     return append(std::to_string(size()), std::move(layer));
   }
   template <OneTensorLayer L>
-  L& append(std::string name, L layer) {
-    return add(std::move(name), std::move(layer));
+  L& append(const std::string& name, L layer) {
+    return add(name, std::move(layer));
   }
 
   size_t size() const { return children().size(); }

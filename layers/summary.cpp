@@ -96,15 +96,16 @@ std::vector<SummaryRow> summarize(Module& model, const Shape& input) {
   const std::string outside = NameScope::path();
   DryRun dry_run;
   model.call(x);
-  const std::string root = outside.empty() ? model.name() : outside + "/" + model.name();
+  const std::string root = (outside.empty() ? "" : outside + "/") + model.name();
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [name, module] = watch.modules()[i];
-    std::string path = name;
-    std::ranges::replace(path, '.', '/');
+    std::string path = root;
+    if (!name.empty()) path.append("/").append(name);
+    std::replace(path.begin() + std::ptrdiff_t(root.size()), path.end(), '.', '/');
     rows[i].name = name;
     rows[i].type = module->type_name();
     rows[i].parameters = count(*module);
-    rows[i].flops = dry_run.under(name.empty() ? root : root + "/" + path).flops;
+    rows[i].flops = dry_run.under(path).flops;
   }
   return rows;
 }

@@ -21,8 +21,8 @@ void check_range(const char* optimizer, const char* what, double value, double l
 
 namespace {
 
-const std::vector<std::vector<double>>& checked(const std::vector<std::vector<double>>& rows,
-                                                void (*check)(const std::vector<double>&)) {
+std::vector<std::vector<double>> checked(std::vector<std::vector<double>> rows,
+                                         void (*check)(const std::vector<double>&)) {
   for (const auto& row : rows) check(row);
   return rows;
 }
@@ -31,7 +31,7 @@ const std::vector<std::vector<double>>& checked(const std::vector<std::vector<do
 
 Optimizer::Optimizer(const Rules& rules, const std::vector<ParameterArena::Group>& groups,
                      std::vector<Row> rows)
-    : rules_(rules), rows_(checked(rows, rules.check)), arena_(groups) {
+    : rules_(rules), rows_(checked(std::move(rows), rules.check)), arena_(groups) {
   group_table_ = Tensor::empty({int64_t(rows_.size()), int64_t(rules_.columns.size())},
                                {.dtype = DType::f64, .device = arena_.device()});
   states_ = make_states(rows_);
@@ -220,7 +220,7 @@ std::vector<Optimizer::Row> Optimizer::read_rows(const OptimizerState& state) co
     const std::vector<double> values = tensor.to_vector<double>();
     for (size_t group = 0; group < rows.size(); ++group) rows[group].push_back(values[group]);
   }
-  return checked(rows, rules_.check);
+  return checked(std::move(rows), rules_.check);
 }
 
 void Optimizer::load_state(const OptimizerState& state) {

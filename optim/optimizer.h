@@ -95,6 +95,7 @@ class Optimizer {
   template <class Group, class Function>
   static auto transform(const std::vector<Group>& groups, const Function& function) {
     std::vector<decltype(function(groups[0]))> result;
+    result.reserve(groups.size());
     for (const Group& group : groups) result.push_back(function(group));
     return result;
   }
