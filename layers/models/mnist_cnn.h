@@ -10,7 +10,7 @@ namespace adret {
 // (N, 28, 28, 1) -> logits (N, 10).
 struct MnistCnn : Layer<MnistCnn> {
   Conv2d& conv1 = add("conv1", Conv2d(1, 32, {.kernel = 3, .activation = Activation::relu}));
-  Conv2d& conv2 = add("conv2", Conv2d(32, 64, {.kernel = 3, .activation = Activation::relu}));
+  Conv2d& conv2 = add("conv2", Conv2d(32, 64, {.kernel = 3}));
   Dropout& dropout1 = add("dropout1", Dropout(0.25));
   Dropout& dropout2 = add("dropout2", Dropout(0.5));
   Linear& fc1 = add("fc1", Linear(9216, 128, {.activation = Activation::relu}));
