@@ -36,7 +36,8 @@ Case parse_case(const std::string& text) {
     end = std::min(text.find(':', begin), text.size());
     parts.push_back(text.substr(begin, end - begin));
   }
-  const std::string wanted = "[train_step] a case is workload:batch:precision:mode, as lenet:64:fp32:eager; got " + text;
+  const std::string wanted =
+      "[train_step] a case is workload:batch:precision:mode, as lenet:64:fp32:eager; got " + text;
   if (parts.size() != 4) throw Error(wanted);
   Case result{.workload = parts[0], .precision = parts[2], .mode = parts[3]};
   result.batch = std::atoll(parts[1].c_str());
@@ -90,7 +91,8 @@ std::vector<double> time_blocks(const std::function<void(int)>& step, double sec
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + std::ptrdiff_t(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -99,7 +101,8 @@ nlohmann::ordered_json measure(const Case& test, double seconds) {
   const std::unique_ptr<Module> model = build(test.workload);
   Sgd optimizer(*model, {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
   std::vector<std::pair<Tensor, Tensor>> batches;
-  for (int i = 0; i < 4; ++i) batches.emplace_back(random_images(test.batch), random_labels(test.batch));
+  for (int i = 0; i < 4; ++i)
+    batches.emplace_back(random_images(test.batch), random_labels(test.batch));
   const MemoryPool& pool = backend_for(Device::cpu()).services().pool();
   const double ms = median(time_blocks(
       [&](int i) {
@@ -109,9 +112,14 @@ nlohmann::ordered_json measure(const Case& test, double seconds) {
         optimizer.step();
       },
       seconds));
-  return {{"workload", test.workload}, {"batch", test.batch},       {"precision", test.precision},
-          {"mode", test.mode},         {"ms_per_step", ms},         {"items_per_s", double(test.batch) / ms * 1e3},
-          {"peak_mib", double(pool.stats().peak) / (1 << 20)}, {"threads", num_threads()}};
+  return {{"workload", test.workload},
+          {"batch", test.batch},
+          {"precision", test.precision},
+          {"mode", test.mode},
+          {"ms_per_step", ms},
+          {"items_per_s", double(test.batch) / ms * 1e3},
+          {"peak_mib", double(pool.stats().peak) / (1 << 20)},
+          {"threads", num_threads()}};
 }
 
 }  // namespace
@@ -121,10 +129,19 @@ int main(int argc, char** argv) {
   std::vector<std::string> cases;
   double seconds = 3;
   int threads = num_threads();
-  app.add_option("cases", cases, "workload:batch:precision:mode, as lenet:64:fp32:eager")->required();
-  app.add_option("--seconds", seconds, "how long to measure each case")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--threads", threads, "CPU threads")->check(CLI::PositiveNumber)->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("cases", cases, "workload:batch:precision:mode, as lenet:64:fp32:eager")
+      ->required();
+  app.add_option("--seconds", seconds, "how long to measure each case")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", threads, "CPU threads")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
   try {
     set_num_threads(threads);
     fmt::print("{}\n", nlohmann::json{{"adret", "0.1.0"}, {"cpu_arch", cpu_arch()}}.dump());

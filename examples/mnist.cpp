@@ -1,0 +1,189 @@
+// Trains a network on MNIST, or tells which digit an image shows.
+//
+//   mnist [--model mlp|lenet|cnn] [--data DIR] ...      mnist --predict digit.png --weights FILE
+//
+// Reaches on MNIST's test images, any seed: mlp 97.5 % in 5 epochs, lenet 98.9 % in 5, cnn 98.9 %
+// in 3.
+#include <adret/adret.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+namespace {
+
+using namespace adret;
+
+struct Arguments {
+  std::string model = "lenet", data, save, weights, predict;
+  int64_t epochs = 0, batch = 64;
+  double lr = 0;
+  uint64_t seed = 1;
+  int threads = num_threads(), workers = 0;
+  bool json = false;
+};
+
+// What is good for each model when nothing else is asked for.
+struct Recipe {
+  const char* model;
+  int64_t epochs;
+  double max_lr;
+};
+constexpr Recipe recipes[] = {{"mlp", 5, 0.1}, {"lenet", 5, 0.1}, {"cnn", 3, 0.05}};
+
+const Recipe& recipe_of(const std::string& model) {
+  for (const Recipe& recipe : recipes) {
+    if (model == recipe.model) return recipe;
+  }
+  throw Error("[mnist] unknown model " + model + "; there are mlp, lenet and cnn");
+}
+
+std::unique_ptr<Module> build(const std::string& model) {
+  if (model == "mlp") return std::make_unique<Mlp>();
+  if (model == "lenet") return std::make_unique<LeNet>();
+  return std::make_unique<MnistCnn>();
+}
+
+// A long training must not end in a folder that is not there.
+void check_can_save(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
+    throw CheckpointError("[mnist] cannot write into " + folder.string() +
+                          "; choose another place with --save FILE");
+  }
+}
+
+void train(Arguments args) {
+  const Recipe& recipe = recipe_of(args.model);
+  if (args.epochs == 0) args.epochs = recipe.epochs;
+  if (args.lr == 0) args.lr = recipe.max_lr;
+  if (args.save.empty()) args.save = "mnist-" + args.model + ".safetensors";
+  check_can_save(args.save);
+  random::manual_seed(args.seed);
+  const Mnist data = load_mnist(args.data);
+  for (const std::string& warning : data.warnings) std::cerr << "mnist: " << warning << "\n";
+
+  const Normalize normalize = Normalize::fit(data.train.images);
+  const DataLoader train_loader(
+      data.train.dataset(),
+      {.batch_size = args.batch, .shuffle = true, .workers = args.workers, .transform = normalize});
+  const DataLoader test_loader(
+      data.test.dataset(), {.batch_size = 500, .workers = args.workers, .transform = normalize});
+
+  const std::unique_ptr<Module> model = build(args.model);
+  if (!args.json) std::cout << summary(*model, {1, 28, 28, 1}) << std::endl;
+  Sgd optimizer(*model, {.lr = args.lr, .momentum = 0.9, .weight_decay = 5e-4});
+  Trainer trainer(*model, optimizer,
+                  {.epochs = args.epochs,
+                   .schedule = one_cycle_lr(
+                       {.max_lr = args.lr, .steps = args.epochs * train_loader.batches()})});
+
+  ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
+  JsonLogger json(std::cout);
+  const std::vector<EpochReport> reports =
+      trainer.fit(train_loader, test_loader,
+                  {.on_batch_end =
+                       [&](const BatchReport& report) {
+                         if (report.batch == 0) {
+                           progress.start(fmt::format("epoch {}/{}", report.epoch, report.epochs),
+                                          report.samples_of_epoch);
+                         }
+                         progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
+                       },
+                   .on_epoch_end =
+                       [&](const EpochReport& report) {
+                         progress.finish(fmt::format(
+                             "loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %",
+                             report.train_loss, *report.test_loss, 100 * *report.test_accuracy));
+                         if (args.json) json.log(report);
+                       }});
+
+  save_weights(*model, args.save,
+               {{"model", args.model},
+                {"data", data.name},
+                {"mean", fmt::format("{}", normalize.mean()[0])},
+                {"std", fmt::format("{}", normalize.std()[0])}});
+  if (!args.json) {
+    fmt::print("{} test accuracy {:.2f} %\nweights in {}\n", data.name,
+               100 * *reports.back().test_accuracy, std::filesystem::absolute(args.save).string());
+  }
+}
+
+double number_of(const Metadata& metadata, const std::string& key, double fallback) {
+  const auto entry = metadata.find(key);
+  return entry == metadata.end() ? fallback : std::stod(entry->second);
+}
+
+void predict(const Arguments& args) {
+  if (args.weights.empty())
+    throw Error("[mnist] --predict needs --weights FILE, as training saved it");
+  const Metadata metadata = read_tensors(args.weights).metadata;
+  const auto trained = metadata.find("model");
+  const std::string name = trained == metadata.end() ? args.model : trained->second;
+  recipe_of(name);
+  const std::unique_ptr<Module> model = build(name);
+  load_weights(*model, args.weights);
+  model->eval();
+
+  const Normalize normalize(number_of(metadata, "mean", 0.1307),
+                            number_of(metadata, "std", 0.3081));
+  const Tensor image = load_digit(args.predict).reshape({1, 28, 28, 1});
+  NoGrad off;
+  const std::vector<float> probabilities = softmax(model->call(normalize(image))).to_vector();
+  for (size_t digit = 0; digit < probabilities.size(); ++digit) {
+    fmt::print("{}  {:.4f}\n", digit, probabilities[digit]);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments args;
+  CLI::App app("Trains a network on MNIST, or tells which digit an image shows.");
+  app.add_option("--model", args.model, "network: mlp, lenet or cnn")
+      ->check(CLI::IsMember({"mlp", "lenet", "cnn"}))
+      ->capture_default_str();
+  app.add_option("--data", args.data,
+                 "folder of the four MNIST files; default: $ADRET_DATA, then ./datasets");
+  app.add_option("--epochs", args.epochs, "passes over the training images; default: 5, cnn 3")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", args.batch, "images a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--lr", args.lr, "top of the one-cycle learning rate; default: 0.1, cnn 0.05")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", args.seed,
+                 "of weights, order and dropout; the same seed trains the same weights")
+      ->capture_default_str();
+  app.add_option("--threads", args.threads, "CPU threads")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--workers", args.workers, "loader threads; 0: none besides the training")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--save", args.save, "file for the weights; default: mnist-MODEL.safetensors");
+  app.add_flag("--json", args.json,
+               "one JSON object an epoch on standard output, nothing else there");
+  app.add_option("--predict", args.predict,
+                 "image of a digit: prints the ten probabilities and ends");
+  app.add_option("--weights", args.weights, "weights for --predict");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  try {
+    set_num_threads(args.threads);
+    if (args.predict.empty()) {
+      train(args);
+    } else {
+      predict(args);
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "mnist: " << error.what() << "\n";
+    return 1;
+  }
+}
