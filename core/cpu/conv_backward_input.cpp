@@ -71,15 +71,14 @@ struct BackwardInput {
     const int64_t start = 0;
     sums.template multiply_add<Adjacent::k>(gradient, g.outputs, weight, VECTORS * lanes<T>,
                                             {&start, 1, g.group_outputs});
-    const int64_t tail = panel.taps - (VECTORS - 1) * lanes<T>;  // lanes in the last vector
+    // Lanes beyond the run's end are added as zeros, even where an infinite gradient met the zeros
+    // of padding: the image is this thread's alone and has room for a vector behind it.
+    const auto in_run = lane_numbers<T>() < T(panel.taps - (VECTORS - 1) * lanes<T>);
     const int64_t step = g.pixel_step();
     sums.each([&](Vector<T>& sum, int row, int column) {
-      T* to = window + row * step + column * lanes<T>;
-      if (tail == lanes<T> || column + 1 < VECTORS) {
-        store(to, load(to) + sum);
-      } else {
-        store_first(to, load_first(to, tail) + sum, tail);
-      }
+      T* const to = window + row * step + column * lanes<T>;
+      if (column + 1 == VECTORS) sum = in_run ? sum : Vector<T>{};
+      store(to, load(to) + sum);
     });
   }
 
@@ -93,7 +92,8 @@ struct BackwardInput {
 
   void image(int64_t index) const {
     T* const to = dx + index * g.image_size();
-    T* const padded = g.padded() ? thread_scratch<T>(g.padded_size()) : to;
+    const bool in_place = !g.padded() && g.run_length % lanes<T> == 0;
+    T* const padded = in_place ? to : thread_scratch<T>(g.padded_size() + lanes<T>);
     std::fill_n(padded, g.padded_size(), T(0));
     const int64_t panel_size = g.group_outputs * conv_vectors * lanes<T>;
     for (int64_t row = 0; row < g.out_h; ++row) {
@@ -108,7 +108,7 @@ struct BackwardInput {
         });
       }
     }
-    if (g.padded()) unpad_image(g, padded, to);
+    if (!in_place) unpad_image(g, padded, to);
   }
 };
 

@@ -33,71 +33,68 @@ int64_t panel_count(const ConvGeometry& g) {
   return g.groups * ((g.group_outputs + width - 1) / width);
 }
 
-// packed[panel][tap][lane] = weight[output][tap], zero in the lanes of padding. All panels have
-// the room of a full one.
+// Elements of a packed panel, with room for all its vectors.
 template <class T>
-void pack_weight(const ConvGeometry& g, const T* weight, T* packed) {
-  const int64_t taps = g.taps(), width = conv_vectors * lanes<T>;
-  parallel_for(panel_count<T>(g), std::max<int64_t>(1, 65536 / (taps * width)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const Panel panel = panel_at<T>(g, i);
-                   const int64_t used = panel.vectors * lanes<T>;
-                   const T* from = weight + panel.first * taps;
-                   T* to = packed + i * taps * width;
-                   for (int64_t tap = 0; tap < taps; ++tap, to += used) {
-                     for (int64_t o = 0; o < panel.outputs; ++o) to[o] = from[o * taps + tap];
-                     std::fill(to + panel.outputs, to + used, T(0));
-                   }
-                 }
-               });
+int64_t panel_size(const ConvGeometry& g) {
+  return (g.taps() + 1) * conv_vectors * lanes<T>;
 }
 
-// A range of the taps' runs, small enough for the panel's part to stay in the cache while the
-// pixels of many images go by.
-struct RunBlock {
+// Packs the bias and then the taps as rows of the panel's outputs, zero in the lanes of padding.
+template <class T>
+void pack_panel(const ConvGeometry& g, const Panel& panel, const T* weight, const T* bias, T* to) {
+  const int64_t taps = g.taps(), width = panel.vectors * lanes<T>;
+  std::fill_n(to, width, T(0));
+  if (bias) std::copy_n(bias + panel.first, panel.outputs, to);
+  weight += panel.first * taps;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    to += width;
+    for (int64_t o = 0; o < panel.outputs; ++o) to[o] = weight[o * taps + tap];
+    std::fill(to + panel.outputs, to + width, T(0));
+  }
+}
+
+// Note [Spilling]
+// A pixel's last vector may have lanes beyond its outputs. It is stored whole nevertheless where
+// what lies behind belongs to pixels that the same thread writes later.
+
+// One pass of a panel over some images. The taps are taken in as many passes as make the panel's
+// part small enough to stay in the cache while the pixels go by.
+template <class T>
+struct Pass {
+  Panel panel;
   Runs runs;
-  int64_t first_tap;
-  bool first, last;
+  const T *bias, *weight;  // packed
+  bool first, last;        // whether y starts from the bias, and whether it is complete afterwards
+  const T* spill_end;
 };
 
 template <class T>
 struct Forward {
   const ConvGeometry& g;
-  const T *x, *packed, *bias;
+  const T *x, *packed;
   T* y;
   kernels::Activation activation;
   const int64_t* offsets;
 
   // Tile of pixels at `window`; `out` is the first pixel's first output.
   template <int ROWS, int VECTORS>
-  void tile(const Panel& panel, const RunBlock& block, const T* window, const T* weight,
-            T* out) const {
+  void tile(const Pass<T>& pass, const T* window, T* out) const {
     RegisterTile<T, ROWS, VECTORS> sums;
-    const int64_t tail = panel.outputs - (VECTORS - 1) * lanes<T>;  // lanes in the last vector
-    const bool whole = tail == lanes<T>;
+    const int64_t tail = pass.panel.outputs - (VECTORS - 1) * lanes<T>;  // lanes in the last vector
+    const auto complete = [&](int column) { return column + 1 < VECTORS || tail == lanes<T>; };
     sums.each([&](Vector<T>& sum, int row, int column) {
-      const bool all = whole || column + 1 < VECTORS;
-      if (!block.first) {
-        const T* from = out + row * g.outputs + column * lanes<T>;
-        sum = all ? load(from) : load_first(from, tail);
-      } else if (bias) {
-        const T* from = bias + panel.first + column * lanes<T>;
-        sum = all ? load(from) : load_first(from, tail);
-      } else {
-        sum = Vector<T>{};
-      }
+      const T* from = out + row * g.outputs + column * lanes<T>;
+      sum = pass.first         ? load(pass.bias + column * lanes<T>)
+            : complete(column) ? load(from)
+                               : load_first(from, tail);
     });
-    sums.template multiply_add<Adjacent::k>(window, g.pixel_step(), weight, VECTORS * lanes<T>,
-                                            block.runs);
-    const bool relu = block.last && activation == kernels::Activation::relu;
-    // What the last vector holds beyond the outputs may spill into the next pixels of the tile,
-    // which are written right after.
-    const int64_t spill_end = panel.outputs == g.outputs ? ROWS * g.outputs : 0;
+    sums.template multiply_add<Adjacent::k>(window, g.pixel_step(), pass.weight, VECTORS * lanes<T>,
+                                            pass.runs);
+    const bool relu = pass.last && activation == kernels::Activation::relu;
     sums.each([&](Vector<T>& sum, int row, int column) {
       if (relu) sum = sum < T(0) ? Vector<T>{} : sum;  // NaN stays
-      T* to = out + row * g.outputs + column * lanes<T>;
-      if (whole || column + 1 < VECTORS || row * g.outputs + VECTORS * lanes<T> <= spill_end) {
+      T* const to = out + row * g.outputs + column * lanes<T>;
+      if (complete(column) || to + lanes<T> <= pass.spill_end) {
         store(to, sum);
       } else {
         store_first(to, sum, tail);
@@ -106,14 +103,12 @@ struct Forward {
   }
 
   template <int VECTORS>
-  void image(const Panel& panel, const RunBlock& block, const T* padded, const T* weight,
-             T* out) const {
+  void image(const Pass<T>& pass, const T* padded, T* out) const {
     for (int64_t row = 0; row < g.out_h; ++row) {
-      const T* windows = padded + g.row_offset(row) + panel.group * g.group_channels;
-      T* pixels = out + row * g.out_w * g.outputs + panel.first;
+      const T* windows = padded + g.row_offset(row) + pass.panel.group * g.group_channels;
+      T* pixels = out + row * g.out_w * g.outputs + pass.panel.first;
       for_each_tile<max_rows<VECTORS>>(g.out_w, [&](int64_t pixel, auto rows) {
-        tile<rows, VECTORS>(panel, block, windows + pixel * g.pixel_step(), weight,
-                            pixels + pixel * g.outputs);
+        tile<rows, VECTORS>(pass, windows + pixel * g.pixel_step(), pixels + pixel * g.outputs);
       });
     }
   }
@@ -129,21 +124,21 @@ struct Forward {
     }
     const Panel panel = panel_at<T>(g, panel_index);
     const int64_t width = panel.vectors * lanes<T>;
-    const T* weight = packed + panel_index * g.taps() * conv_vectors * lanes<T>;
+    const T* bias = packed + panel_index * panel_size<T>(g);
     constexpr int64_t cached_bytes = 128 << 10;
-    const int64_t block_runs =
+    const int64_t pass_runs =
         std::clamp<int64_t>(cached_bytes / (g.run_length * width * int64_t(sizeof(T))), 1, g.runs);
-    for (int64_t run = 0; run < g.runs; run += block_runs) {
-      const int64_t count = std::min(block_runs, g.runs - run);
-      const RunBlock block{{offsets + run, count, g.run_length},
-                           run * g.run_length,
-                           run == 0,
-                           run + count == g.runs};
-      const T* part = weight + block.first_tap * width;
+    for (int64_t run = 0; run < g.runs; run += pass_runs) {
+      const int64_t count = std::min(pass_runs, g.runs - run);
+      Pass<T> pass{panel,    {offsets + run, count, g.run_length},
+                   bias,     bias + (1 + run * g.run_length) * width,
+                   run == 0, run + count == g.runs,
+                   nullptr};
+      if (panel.outputs == g.outputs && count == g.runs) pass.spill_end = y + end * g.out_size();
       for (int64_t i = begin; i < end; ++i) {
+        const T* image_x = padded + (i - begin) * g.padded_size();
         with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
-          image<vectors>(panel, block, padded + (i - begin) * g.padded_size(), part,
-                         y + i * g.out_size());
+          image<vectors>(pass, image_x, y + i * g.out_size());
         });
       }
     }
@@ -159,17 +154,18 @@ void forward(const kernels::Conv2dForward& call) {
     return;
   }
   const int64_t panels = panel_count<T>(g);
-  const auto packed = Storage::allocate(
-      size_t(panels * g.taps() * conv_vectors * lanes<T>) * sizeof(T), Device::cpu());
-  pack_weight(g, call.weight.as<T>(), static_cast<T*>(packed->data()));
+  const auto storage =
+      Storage::allocate(size_t(panels * panel_size<T>(g)) * sizeof(T), Device::cpu());
+  T* const packed = static_cast<T*>(storage->data());
+  parallel_for(panels, std::max<int64_t>(1, 65536 / panel_size<T>(g)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   pack_panel(g, panel_at<T>(g, i), call.weight.as<T>(), call.bias.as<T>(),
+                              packed + i * panel_size<T>(g));
+                 }
+               });
   const std::vector<int64_t> offsets = g.run_offsets();
-  const Forward<T> work{g,
-                        call.x.as<T>(),
-                        static_cast<const T*>(packed->data()),
-                        call.bias.as<T>(),
-                        call.y.as<T>(),
-                        call.activation,
-                        offsets.data()};
+  const Forward<T> work{g, call.x.as<T>(), packed, call.y.as<T>(), call.activation, offsets.data()};
   const int64_t grain = g.image_grain(g.products() / panels);
   const int64_t parts = chunk_count(g.images, grain);
   parallel_for(parts * panels, 1, [&](int64_t chunk, int64_t) {

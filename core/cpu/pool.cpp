@@ -97,8 +97,8 @@ class MaxPool {
       const int64_t out = image * g_.out_h * g_.out_row_size();
       each_window(g_, row % g_.out_h, [&](const Span& r, const Span& c, int64_t at) {
         for (int64_t channel = 0; channel < g_.channels; channel += lanes<T>) {
-          window(r, c, x + channel, out + at + channel, std::min(y_end, out + at + g_.channels),
-                 y_end);
+          window(r, c, x + channel, out + at + channel,
+                 std::min<int64_t>(lanes<T>, g_.channels - channel), y_end);
         }
       });
     }
@@ -109,22 +109,27 @@ class MaxPool {
 
   // The lanes behind the last channel compute the next pixels' first values in vain. They may be
   // stored, as those pixels come after, but not beyond `y_end`, nor read beyond x.
-  void window(const Span& r, const Span& c, const T* x, int64_t at, int64_t pixel_end,
+  void window(const Span& r, const Span& c, const T* x, int64_t at, int64_t count,
               int64_t y_end) const {
-    const int64_t count = std::min<int64_t>(lanes<T>, pixel_end - at);
-    const auto element = [&](int64_t row, int64_t column) {
-      const T* from = x + g_.offset(r, c, row, column);
-      return from + lanes<T> <= x_end_ ? load(from) : load_first(from, count);
+    const int64_t row_size = g_.w * g_.channels;
+    const T* row_start = x + r.start * row_size + c.start * g_.channels;
+    const T* last =
+        row_start + (r.end - r.begin - 1) * row_size + (c.end - c.begin - 1) * g_.channels;
+    const bool inside = last + lanes<T> <= x_end_;
+    const auto element = [&](const T* from) {
+      return inside ? load(from) : load_some(from, count);
     };
-    Vector<T> best = element(r.begin, c.begin);
+    Vector<T> best = element(row_start);
     Index winner = Index{} + LaneInt<T>(r.begin * g_.pool.kernel.w + c.begin);
-    for (int64_t row = r.begin; row < r.end; ++row) {
-      for (int64_t column = c.begin; column < c.end; ++column) {
-        const Vector<T> value = element(row, column);
+    for (int64_t row = r.begin; row < r.end; ++row, row_start += row_size) {
+      const T* from = row_start;
+      auto tap = LaneInt<T>(row * g_.pool.kernel.w + c.begin);
+      for (int64_t column = c.begin; column < c.end; ++column, ++tap, from += g_.channels) {
+        const Vector<T> value = element(from);
         // Larger, or the first NaN.
         const Index wins = ~(value <= best) & (best == best);
         best = wins ? value : best;
-        winner = wins ? Index{} + LaneInt<T>(row * g_.pool.kernel.w + column) : winner;
+        winner = wins ? Index{} + tap : winner;
       }
     }
     const bool whole = at + lanes<T> <= y_end;
@@ -145,41 +150,57 @@ class MaxPool {
   Position* const position_;
 };
 
-// dx of image rows begin..end of all images, where windows tile the image: every element is
-// written once, in order.
+// dx where windows tile the image: every element is written once, in order.
 template <class T, class Position>
-void max_backward_tiled(const PoolGeometry& g, const T* dy, const Position* position, T* dx,
-                        int64_t begin, int64_t end) {
+class TiledMaxBackward {
+ public:
+  TiledMaxBackward(const PoolGeometry& g, const T* dy, const Position* position, T* dx)
+      : g_(g), dy_(dy), position_(position), dx_(dx), out_end_(g.out_rows() * g.out_row_size()) {}
+
+  // Rows begin..end of all images' dx.
+  void rows(int64_t begin, int64_t end) const {
+    const int64_t row_size = g_.w * g_.channels, kernel_w = g_.pool.kernel.w;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t in_row = row % g_.h, out_row = in_row / g_.pool.kernel.h;
+      const auto first_tap = LaneInt<T>(in_row % g_.pool.kernel.h * kernel_w);
+      int64_t out = (row / g_.h * g_.out_h + out_row) * g_.out_row_size();
+      int64_t to = row * row_size;
+      const int64_t windows = out_row < g_.out_h ? g_.out_w : 0, row_end = to + row_size;
+      for (int64_t i = 0; i < windows; ++i, out += g_.channels) {
+        for (int64_t tap = 0; tap < kernel_w && to < row_end; ++tap, to += g_.channels) {
+          pixel(out, to, first_tap + LaneInt<T>(tap), end * row_size);
+        }
+      }
+      std::fill(dx_ + to, dx_ + row_end, T(0));
+    }
+  }
+
+ private:
   typedef Position Narrow __attribute__((vector_size(lanes<T> * sizeof(Position))));
   using Index = Vector<LaneInt<T>>;
-  const Size2 kernel = g.pool.kernel;
-  const int64_t row_size = g.w * g.channels;
-  const int64_t out_end = g.out_rows() * g.out_row_size(), dx_end = end * row_size;
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t in_row = row % g.h, out_row = in_row / kernel.h;
-    const int64_t covered = out_row < g.out_h ? std::min(g.w, g.out_w * kernel.w) : 0;
-    for (int64_t column = 0; column < covered; ++column) {
-      const int64_t out =
-          (row / g.h * g.out_h + out_row) * g.out_row_size() + column / kernel.w * g.channels;
-      const auto tap = LaneInt<T>(in_row % kernel.h * kernel.w + column % kernel.w);
-      const int64_t to = row * row_size + column * g.channels;
-      for (int64_t c = 0; c < g.channels; c += lanes<T>) {
-        // As in the forward pass, lanes behind the last channel are overwritten by what follows.
-        if (out + c + lanes<T> <= out_end && to + c + lanes<T> <= dx_end) {
-          Narrow narrow;
-          std::memcpy(&narrow, position + out + c, sizeof narrow);
-          const Index wins = __builtin_convertvector(narrow, Index) == tap;
-          store(dx + to + c, wins ? load(dy + out + c) : Vector<T>{});
-        } else {
-          for (int64_t i = c; i < std::min(g.channels, c + lanes<T>); ++i) {
-            dx[to + i] = position[out + i] == tap ? dy[out + i] : T(0);
-          }
+
+  // As in the forward pass, lanes behind the last channel are overwritten by what follows.
+  void pixel(int64_t out, int64_t to, LaneInt<T> tap, int64_t to_end) const {
+    for (int64_t c = 0; c < g_.channels; c += lanes<T>) {
+      if (out + c + lanes<T> <= out_end_ && to + c + lanes<T> <= to_end) {
+        Narrow narrow;
+        std::memcpy(&narrow, position_ + out + c, sizeof narrow);
+        const Index wins = __builtin_convertvector(narrow, Index) == tap;
+        store(dx_ + to + c, wins ? load(dy_ + out + c) : Vector<T>{});
+      } else {
+        for (int64_t i = c; i < std::min<int64_t>(g_.channels, c + lanes<T>); ++i) {
+          dx_[to + i] = position_[out + i] == tap ? dy_[out + i] : T(0);
         }
       }
     }
-    std::fill(dx + row * row_size + covered * g.channels, dx + (row + 1) * row_size, T(0));
   }
-}
+
+  const PoolGeometry& g_;
+  const T* const dy_;
+  const Position* const position_;
+  T* const dx_;
+  const int64_t out_end_;
+};
 
 // f(offset of the output, offset of its winner) for every element of an image's output.
 template <class Position, class F>
@@ -198,9 +219,9 @@ void each_winner(const PoolGeometry& g, const Position* position, F f) {
 template <class T, class Position>
 void max_backward(const PoolGeometry& g, const T* dy, const Position* position, T* dx) {
   if (g.tiled()) {
-    parallel_for(g.images * g.h, g.row_grain(), [&](int64_t begin, int64_t end) {
-      max_backward_tiled(g, dy, position, dx, begin, end);
-    });
+    const TiledMaxBackward<T, Position> work(g, dy, position, dx);
+    parallel_for(g.images * g.h, g.row_grain(),
+                 [&](int64_t begin, int64_t end) { work.rows(begin, end); });
     return;
   }
   parallel_for(g.images, g.image_grain(), [&](int64_t begin, int64_t end) {

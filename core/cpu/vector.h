@@ -39,16 +39,29 @@ void store(T* to, Vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-// The first `count` lanes alone; the others are zero, or not written.
+// Copies `count` < 2 * PIECE elements in pieces of halving size: no loop, no call.
+template <class T, int PIECE>
+[[gnu::always_inline]] inline void copy_pieces(const T* from, T* to, int64_t count) {
+  if constexpr (PIECE > 0) {
+    const bool taken = count & PIECE;
+    if (taken) std::memcpy(to, from, PIECE * sizeof(T));
+    const int64_t step = taken ? PIECE : 0;
+    copy_pieces<T, PIECE / 2>(from + step, to + step, count);
+  }
+}
+
+// The first `count` < lanes lanes alone; the others are zero, or not written.
 template <class T>
 Vector<T> load_first(const T* from, int64_t count) {
-  Vector<T> v{};
-  for (int64_t i = 0; i < count; ++i) v[i] = from[i];
-  return v;
+  alignas(vector_bytes) T buffer[lanes<T>] = {};
+  copy_pieces<T, lanes<T> / 2>(from, buffer, count);
+  return load(buffer);
 }
 template <class T>
 void store_first(T* to, Vector<T> v, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = v[i];
+  alignas(vector_bytes) T buffer[lanes<T>];
+  store(buffer, v);
+  copy_pieces<T, lanes<T> / 2>(buffer, to, count);
 }
 
 // The same, at full speed for a whole vector.
@@ -71,6 +84,14 @@ void each_vector(int64_t n, F f) {
   int64_t i = 0;
   for (; i + lanes<T> <= n; i += lanes<T>) f(i, int64_t(lanes<T>));
   if (i < n) f(i, n - i);
+}
+
+// 0, 1, 2, ...
+template <class T>
+Vector<T> lane_numbers() {
+  Vector<T> v{};
+  for (int i = 0; i < lanes<T>; ++i) v[i] = T(i);
+  return v;
 }
 
 constexpr int64_t round_up(int64_t n, int64_t multiple) {
