@@ -63,31 +63,62 @@ struct BackwardInput {
   const std::vector<Panel>& panels;
   const int64_t* offsets;
 
+  // The pixels of a tile: from one to the next in dy, and in the padded image.
+  struct Steps {
+    int64_t gradient, window;
+  };
+
   // Tile of pixels at `gradient`; `window` is where the first pixel's first tap lies.
   template <int ROWS, int VECTORS>
-  void tile(const Panel& panel, const T* gradient, const T* weight, T* window) const {
+  void tile(const Panel& panel, const Steps& steps, const T* gradient, const T* weight,
+            T* window) const {
     RegisterTile<T, ROWS, VECTORS> sums;
     sums.each([](Vector<T>& sum, int, int) { sum = Vector<T>{}; });
     const int64_t start = 0;
-    sums.template multiply_add<Adjacent::k>(gradient, g.outputs, weight, VECTORS * lanes<T>,
+    sums.template multiply_add<Adjacent::k>(gradient, steps.gradient, weight, VECTORS * lanes<T>,
                                             {&start, 1, g.group_outputs});
     // Lanes beyond the run's end are added as zeros, even where an infinite gradient met the zeros
     // of padding: the image is this thread's alone and has room for a vector behind it.
     const auto in_run = lane_numbers<T>() < T(panel.taps - (VECTORS - 1) * lanes<T>);
-    const int64_t step = g.pixel_step();
     sums.each([&](Vector<T>& sum, int row, int column) {
-      T* const to = window + row * step + column * lanes<T>;
+      T* const to = window + row * steps.window + column * lanes<T>;
       if (column + 1 == VECTORS) sum = in_run ? sum : Vector<T>{};
       store(to, load(to) + sum);
     });
   }
 
-  template <int VECTORS>
-  void rows(const Panel& panel, const T* gradient, const T* weight, T* padded) const {
-    for_each_tile<max_rows<VECTORS>>(g.out_w, [&](int64_t pixel, auto rows) {
-      tile<rows, VECTORS>(panel, gradient + pixel * g.outputs, weight,
-                          padded + pixel * g.pixel_step());
+  // A panel's taps for `count` pixels that are `steps` apart.
+  void pixels(size_t panel_index, int64_t count, const Steps& steps, const T* gradient,
+              T* window) const {
+    const Panel& panel = panels[panel_index];
+    const T* weight = packed + int64_t(panel_index) * g.group_outputs * conv_vectors * lanes<T>;
+    gradient += panel.group * g.group_outputs;
+    window += offsets[panel.run] + panel.group * g.group_channels + panel.first_tap;
+    with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
+      for_each_tile<max_rows<vectors>>(count, [&](int64_t pixel, auto rows) {
+        tile<rows, vectors>(panel, steps, gradient + pixel * steps.gradient, weight,
+                            window + pixel * steps.window);
+      });
     });
+  }
+
+  // Neighbours whose vectors overlap must not be added one right after the other: a load waits
+  // for the store before to reach the cache. Tiles then go down the columns of pixels.
+  void add_columns(const T* gradient, T* padded) const {
+    const Steps down{g.out_w * g.outputs, g.row_offset(1)};
+    for (size_t i = 0; i < panels.size(); ++i) {
+      for (int64_t column = 0; column < g.out_w; ++column) {
+        pixels(i, g.out_h, down, gradient + column * g.outputs, padded + column * g.pixel_step());
+      }
+    }
+  }
+  void add_rows(const T* gradient, T* padded) const {
+    const Steps right{g.outputs, g.pixel_step()};
+    for (int64_t row = 0; row < g.out_h; ++row) {
+      for (size_t i = 0; i < panels.size(); ++i) {
+        pixels(i, g.out_w, right, gradient + row * g.out_w * g.outputs, padded + g.row_offset(row));
+      }
+    }
   }
 
   void image(int64_t index) const {
@@ -95,18 +126,11 @@ struct BackwardInput {
     const bool in_place = !g.padded() && g.run_length % lanes<T> == 0;
     T* const padded = in_place ? to : thread_scratch<T>(g.padded_size() + lanes<T>);
     std::fill_n(padded, g.padded_size(), T(0));
-    const int64_t panel_size = g.group_outputs * conv_vectors * lanes<T>;
-    for (int64_t row = 0; row < g.out_h; ++row) {
-      const T* gradient = dy + index * g.out_size() + row * g.out_w * g.outputs;
-      for (size_t i = 0; i < panels.size(); ++i) {
-        const Panel& panel = panels[i];
-        T* window = padded + g.row_offset(row) + offsets[panel.run] +
-                    panel.group * g.group_channels + panel.first_tap;
-        with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
-          rows<vectors>(panel, gradient + panel.group * g.group_outputs,
-                        packed + int64_t(i) * panel_size, window);
-        });
-      }
+    const T* const gradient = dy + index * g.out_size();
+    if (g.pixel_step() < conv_vectors * lanes<T>) {
+      add_columns(gradient, padded);
+    } else {
+      add_rows(gradient, padded);
     }
     if (!in_place) unpad_image(g, padded, to);
   }

@@ -61,29 +61,40 @@ struct BackwardWeight {
     bool first;
   };
 
-  template <int ROWS, int VECTORS>
-  void tile(const Block& block, const T* window, T* to) const {
-    RegisterTile<T, ROWS, VECTORS> sums;
+  // Tile of BANDS * HEIGHT taps: those from `window` on, and as many band_step behind.
+  template <int BANDS, int HEIGHT, int VECTORS>
+  void tile(const Block& block, const T* window, int64_t band_step, T* to) const {
+    RegisterTile<T, BANDS * HEIGHT, VECTORS> sums;
     const int64_t ld = split.padded_outputs;
+    const auto place = [&](int row, int column) {
+      return to + (row / HEIGHT * g.run_length + row % HEIGHT) * ld + column * lanes<T>;
+    };
     sums.each([&](Vector<T>& sum, int row, int column) {
-      sum = block.first ? Vector<T>{} : load(to + row * ld + column * lanes<T>);
+      sum = block.first ? Vector<T>{} : load(place(row, column));
     });
-    sums.template multiply_add<Adjacent::rows>(window, g.pixel_step(), block.dy, block.ldb,
-                                               block.rows);
-    sums.each([&](Vector<T>& sum, int row, int column) {
-      store(to + row * ld + column * lanes<T>, sum);
+    sums.template multiply_add<Adjacent::rows, BANDS>(window, g.pixel_step(), block.dy, block.ldb,
+                                                      block.rows, band_step);
+    sums.each([&](Vector<T>& sum, int row, int column) { store(place(row, column), sum); });
+  }
+
+  // The taps of one run, or of two that are short: a few rows alone would leave the arithmetic
+  // units waiting for the sums before.
+  template <int BANDS, int VECTORS>
+  void tap_runs(const Panel& panel, const Block& block, int64_t run) const {
+    const T* window = block.x + offsets[run] + panel.group * g.group_channels;
+    const int64_t band_step = BANDS > 1 ? offsets[run + 1] - offsets[run] : 0;
+    T* to = panel.sums + run * g.run_length * split.padded_outputs;
+    for_each_tile<max_rows<VECTORS> / BANDS>(g.run_length, [&](int64_t tap, auto height) {
+      tile<BANDS, height, VECTORS>(block, window + tap, band_step, to + tap * split.padded_outputs);
     });
   }
 
   template <int VECTORS>
   void taps(const Panel& panel, const Block& block) const {
-    for (int64_t run = 0; run < g.runs; ++run) {
-      const T* window = block.x + offsets[run] + panel.group * g.group_channels;
-      T* to = panel.sums + run * g.run_length * split.padded_outputs;
-      for_each_tile<max_rows<VECTORS>>(g.run_length, [&](int64_t tap, auto rows) {
-        tile<rows, VECTORS>(block, window + tap, to + tap * split.padded_outputs);
-      });
-    }
+    const bool pairs = g.run_length <= max_rows<VECTORS> / 2;
+    int64_t run = 0;
+    for (; pairs && run + 1 < g.runs; run += 2) tap_runs<2, VECTORS>(panel, block, run);
+    for (; run < g.runs; ++run) tap_runs<1, VECTORS>(panel, block, run);
     T* to = panel.sums + g.taps() * split.padded_outputs;
     for (int column = 0; column < VECTORS; ++column, to += lanes<T>) {
       const Vector<T> sum =
@@ -109,7 +120,7 @@ struct BackwardWeight {
     // Rows of pixels that stay in the innermost cache with their gradients.
     constexpr int64_t block_pixels = 256;
     const int64_t block_rows = std::max<int64_t>(1, block_pixels / g.out_w);
-    const int64_t dy_size = panel.outputs == width ? 0 : block_rows * g.out_w * width;
+    const int64_t dy_size = block_rows * g.out_w * width;
     const int64_t x_size = g.padded() ? images * g.padded_size() : 0;
     const auto row_offsets = row_offsets_of(images);
     T* const dy_copy = thread_scratch<T>(dy_size + x_size);
@@ -123,10 +134,12 @@ struct BackwardWeight {
     }
     for (int64_t row = 0; row < images * g.out_h; row += block_rows) {
       const int64_t rows = std::min(block_rows, images * g.out_h - row);
+      const int64_t pixels = rows * g.out_w;
       const T* gradient = dy + begin * g.out_size() + row * g.out_w * g.outputs + panel.first;
       Block block{padded, {row_offsets.data() + row, rows, g.out_w}, gradient, g.outputs, row == 0};
-      if (dy_size > 0) {
-        copy_rows(gradient, rows * g.out_w, panel.outputs, width, dy_copy);
+      // Lanes of padding read the next pixel's gradients, which nobody uses, but never beyond dy.
+      if (gradient + (pixels - 1) * g.outputs + width > dy + g.images * g.out_size()) {
+        copy_rows(gradient, pixels, panel.outputs, width, dy_copy);
         block.dy = dy_copy;
         block.ldb = width;
       }

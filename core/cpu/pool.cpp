@@ -74,9 +74,9 @@ void dispatch_position(const TensorView& position, F f) {
   }
 }
 
-// An integer as wide as T: what comparisons of vectors of T give.
+// What comparisons of vectors of T give.
 template <class T>
-using LaneInt = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+using LaneInt = typename SignedOf<sizeof(T)>::type;
 
 template <class T, class Position>
 class MaxPool {
@@ -135,8 +135,7 @@ class MaxPool {
     const bool whole = at + lanes<T> <= y_end;
     store_some(y_ + at, best, whole ? lanes<T> : count);
     if (!position_) return;
-    typedef Position Narrow __attribute__((vector_size(lanes<T> * sizeof(Position))));
-    const Narrow narrow = __builtin_convertvector(winner, Narrow);
+    const auto narrow = convert_lanes<Position, lanes<T>, LaneInt<T>>(winner);
     if (whole) {
       std::memcpy(position_ + at, &narrow, sizeof narrow);
     } else {
@@ -176,16 +175,13 @@ class TiledMaxBackward {
   }
 
  private:
-  typedef Position Narrow __attribute__((vector_size(lanes<T> * sizeof(Position))));
-  using Index = Vector<LaneInt<T>>;
-
   // As in the forward pass, lanes behind the last channel are overwritten by what follows.
   void pixel(int64_t out, int64_t to, LaneInt<T> tap, int64_t to_end) const {
     for (int64_t c = 0; c < g_.channels; c += lanes<T>) {
       if (out + c + lanes<T> <= out_end_ && to + c + lanes<T> <= to_end) {
-        Narrow narrow;
+        typename VectorOfLanes<Position, lanes<T>>::type narrow;
         std::memcpy(&narrow, position_ + out + c, sizeof narrow);
-        const Index wins = __builtin_convertvector(narrow, Index) == tap;
+        const auto wins = convert_lanes<LaneInt<T>, lanes<T>, Position>(narrow) == tap;
         store(dx_ + to + c, wins ? load(dy_ + out + c) : Vector<T>{});
       } else {
         for (int64_t i = c; i < std::min<int64_t>(g_.channels, c + lanes<T>); ++i) {

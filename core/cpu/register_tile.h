@@ -24,7 +24,8 @@ struct Runs {
   int64_t count, length;
 };
 
-// How an element of A is found: a[row * row_step + k * k_step], one of the steps being 1.
+// How an element of A is found: a[row * row_step + k * k_step], one of the steps being 1. Rows may
+// lie in BANDS bands of equal height, band_step apart.
 enum class Adjacent { k, rows };
 
 // Rows for which VECTORS columns leave registers for one row of B and a broadcast.
@@ -45,9 +46,10 @@ struct RegisterTile {
     }
   }
 
-  template <Adjacent ADJACENT>
+  template <Adjacent ADJACENT, int BANDS = 1>
   [[gnu::always_inline]] void multiply_add(const T* a, int64_t step, const T* b, int64_t ldb,
-                                           const Runs& runs) {
+                                           const Runs& runs, int64_t band_step = 0) {
+    constexpr int band = ROWS / BANDS;
     const int64_t row_step = ADJACENT == Adjacent::rows ? 1 : step;
     const int64_t k_step = ADJACENT == Adjacent::rows ? step : 1;
     for (int64_t run = 0; run < runs.count; ++run) {
@@ -59,7 +61,7 @@ struct RegisterTile {
           b_row[column] = load(b + column * lanes<T>);
         }
         each([&](Vector<T>& sum, int row, int column) {
-          sum += element[row * row_step] * b_row[column];
+          sum += element[row / band * band_step + row % band * row_step] * b_row[column];
         });
       }
     }

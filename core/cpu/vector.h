@@ -27,6 +27,40 @@ using Vector = typename VectorOf<T>::type;
 template <class T>
 inline constexpr int lanes = vector_bytes / int(sizeof(T));
 
+// A vector of N elements, for those that go with a Vector of wider or narrower ones.
+template <class T, int N>
+struct VectorOfLanes {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+};
+
+template <int BYTES>
+struct SignedOf;
+template <>
+struct SignedOf<2> {
+  using type = int16_t;
+};
+template <>
+struct SignedOf<4> {
+  using type = int32_t;
+};
+template <>
+struct SignedOf<8> {
+  using type = int64_t;
+};
+
+// Integers to another width, by halving or doubling: GCC 12 does longer steps element by element.
+template <class To, int N, class From>
+[[gnu::always_inline]] inline auto convert_lanes(typename VectorOfLanes<From, N>::type v) {
+  constexpr int from = sizeof(From), to = sizeof(To);
+  if constexpr (to > 2 * from || 2 * to < from) {
+    using Step = typename SignedOf<(to > from ? 2 * from : from / 2)>::type;
+    return convert_lanes<To, N, Step>(
+        __builtin_convertvector(v, typename VectorOfLanes<Step, N>::type));
+  } else {
+    return __builtin_convertvector(v, typename VectorOfLanes<To, N>::type);
+  }
+}
+
 // From and to memory without alignment.
 template <class T>
 Vector<T> load(const T* from) {
