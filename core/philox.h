@@ -1,25 +1,24 @@
-// The round function of Philox 4x32, for one block or for many side by side.
+// The rounds of Philox 4x32, for one block or for many side by side.
 #pragma once
 
 #include <cstdint>
 
 namespace adret {
 
-// Ten rounds on `lanes` blocks held word by word, all with the same key (Salmon et al. 2011,
-// section 4.3). The loop over the lanes vectorises.
-template <int lanes>
-inline void philox_rounds(uint32_t (&words)[4][lanes], uint32_t key0, uint32_t key1) {
+// Ten rounds (Salmon et al. 2011, section 4.3). A Word holds 32 bits, of one block or of a vector
+// of blocks, in the lower halves of 64; what the upper halves hold means nothing. product(word,
+// factor) multiplies a lower half by 32 bits to 64.
+template <class Word, class Product>
+inline void philox_rounds(Word (&words)[4], uint64_t key0, uint64_t key1, Product product) {
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < lanes; ++i) {
-      const uint64_t product0 = uint64_t(0xD2511F53u) * words[0][i];
-      const uint64_t product1 = uint64_t(0xCD9E8D57u) * words[2][i];
-      words[0][i] = uint32_t(product1 >> 32) ^ words[1][i] ^ key0;
-      words[1][i] = uint32_t(product1);
-      words[2][i] = uint32_t(product0 >> 32) ^ words[3][i] ^ key1;
-      words[3][i] = uint32_t(product0);
-    }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    const Word product0 = product(words[0], uint64_t(0xD2511F53));
+    const Word product1 = product(words[2], uint64_t(0xCD9E8D57));
+    words[0] = (product1 >> 32) ^ words[1] ^ key0;
+    words[1] = product1;
+    words[2] = (product0 >> 32) ^ words[3] ^ key1;
+    words[3] = product0;
+    key0 = uint32_t(key0 + 0x9E3779B9);
+    key1 = uint32_t(key1 + 0xBB67AE85);
   }
 }
 

@@ -75,9 +75,10 @@ class WordSource {
 }  // namespace
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  uint32_t words[4][1] = {{counter[0]}, {counter[1]}, {counter[2]}, {counter[3]}};
-  philox_rounds(words, key[0], key[1]);
-  return {words[0][0], words[1][0], words[2][0], words[3][0]};
+  uint64_t words[4] = {counter[0], counter[1], counter[2], counter[3]};
+  philox_rounds(words, key[0], key[1],
+                [](uint64_t word, uint64_t factor) { return (word & 0xffffffff) * factor; });
+  return {uint32_t(words[0]), uint32_t(words[1]), uint32_t(words[2]), uint32_t(words[3])};
 }
 
 std::array<uint32_t, 2> philox_key(const RandomKey& key) {

@@ -14,39 +14,110 @@ int64_t items_per_chunk(int64_t length) {
   return std::max<int64_t>(1, memory_grain / std::max<int64_t>(1, length));
 }
 
-// Strides of x in the order of y's dimensions.
-LoopNest<1> permuted_nest(const kernels::Permute& call) {
-  std::array<int64_t, Shape::max_rank> x_strides{};
-  int64_t stride = 1;
-  for (int d = call.x.shape.rank() - 1; d >= 0; --d) {
-    x_strides[size_t(d)] = stride;
-    stride *= call.x.shape[d];
+// y's dimensions with the strides in x, those that x passes as one merged, from the outermost on.
+struct Layout {
+  int rank = 0;
+  std::array<int64_t, Shape::max_rank> size{}, x_stride{}, y_stride{};
+
+  explicit Layout(const kernels::Permute& call) {
+    std::array<int64_t, Shape::max_rank> strides{};
+    int64_t stride = 1;
+    for (int d = call.x.shape.rank() - 1; d >= 0; --d) {
+      strides[size_t(d)] = stride;
+      stride *= call.x.shape[d];
+    }
+    for (int d = 0; d < call.y.shape.rank(); ++d) {
+      add(call.y.shape[d], strides[size_t(call.order[size_t(d)])]);
+    }
+    stride = 1;
+    for (size_t d = size_t(rank); d-- > 0; stride *= size[d]) y_stride[d] = stride;
   }
-  LoopNest<1> nest;
-  for (int d = 0; d < call.y.shape.rank(); ++d) {
-    nest.add(call.y.shape[d], {x_strides[size_t(call.order[size_t(d)])]});
+
+  // The dimension along which x is dense; the last one for a plain copy.
+  size_t dense() const {
+    return size_t(std::find(x_stride.begin(), x_stride.begin() + rank, 1) - x_stride.begin());
   }
-  return nest;
+
+ private:
+  void add(int64_t length, int64_t stride) {
+    if (length == 1) return;
+    const size_t last = size_t(rank - 1);
+    if (rank > 0 && x_stride[last] == length * stride) {
+      size[last] *= length;
+      x_stride[last] = stride;
+      return;
+    }
+    size[size_t(rank)] = length;
+    x_stride[size_t(rank)] = stride;
+    ++rank;
+  }
+};
+
+constexpr int64_t tile = 16;
+
+// y[i * y_stride + j] = x[i + j * x_stride], in tiles whose lines of x stay in the cache until
+// used.
+template <class T>
+void transpose(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows,
+               int64_t columns) {
+  for (int64_t j0 = 0; j0 < columns; j0 += tile) {
+    const int64_t j1 = std::min(columns, j0 + tile);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = j0; j < j1; ++j) y[i * y_stride + j] = x[i + j * x_stride];
+    }
+  }
+}
+
+// The last dimension of y and the one along which x is dense are transposed, a strip of `tile` rows
+// at a time; the others and the strips are looped over.
+template <class T>
+void permute(const kernels::Permute& call, const Layout& layout) {
+  const T* x = call.x.as<T>();
+  T* y = call.y.as<T>();
+  const size_t last = size_t(layout.rank - 1), dense = layout.dense();
+  const int64_t rows = layout.size[dense], columns = layout.size[last];
+  LoopNest<2> outer;  // offsets in x and y
+  for (size_t d = 0; d < last; ++d) {
+    if (d != dense) outer.add(layout.size[d], {layout.x_stride[d], layout.y_stride[d]});
+  }
+  const int64_t strips = chunk_count(rows, tile);
+  parallel_for(outer.total() * strips, items_per_chunk(std::min(rows, tile) * columns),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t item = begin; item < end; ++item) {
+                   const auto offsets = outer.offsets(item / strips);
+                   const int64_t row = item % strips * tile;
+                   transpose(x + offsets[0] + row, layout.x_stride[last],
+                             y + offsets[1] + row * layout.y_stride[dense], layout.y_stride[dense],
+                             std::min(tile, rows - row), columns);
+                 }
+               });
+}
+
+// Runs of x, dense, one after the other.
+void copy_rows(const kernels::Permute& call, const Layout& layout) {
+  const int64_t length = layout.size[size_t(layout.rank - 1)];
+  const size_t size = size_of(call.y.dtype);
+  LoopNest<1> rows;
+  for (size_t d = 0; d + 1 < size_t(layout.rank); ++d)
+    rows.add(layout.size[d], {layout.x_stride[d]});
+  const auto* x = call.x.as<std::byte>();
+  auto* y = call.y.as<std::byte>();
+  parallel_for(rows.total(), items_per_chunk(length), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      std::memcpy(y + size_t(row * length) * size, x + size_t(rows.offsets(row)[0]) * size,
+                  size_t(length) * size);
+    }
+  });
 }
 
 }  // namespace
 
 void run(const kernels::Permute& call) {
-  const LoopNest<1> nest = permuted_nest(call);
-  const int64_t stride = nest.inner_strides()[0];
-  dispatch_size(call.y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T* x = call.x.as<T>();
-    T* y = call.y.as<T>();
-    nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
-      const T* from = x + offsets[0];
-      if (stride == 1) {
-        std::copy_n(from, length, y + first);
-      } else {
-        for (int64_t i = 0; i < length; ++i) y[first + i] = from[i * stride];
-      }
-    });
-  });
+  if (call.y.numel() == 0) return;
+  const Layout layout(call);
+  if (layout.rank <= 1) return run(kernels::Copy{.x = call.x, .y = call.y});
+  if (layout.x_stride[size_t(layout.rank - 1)] == 1) return copy_rows(call, layout);
+  dispatch_size(call.y.dtype, [&](auto zero) { permute<decltype(zero)>(call, layout); });
 }
 
 void run(const kernels::CopyRuns& call) {

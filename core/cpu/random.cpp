@@ -1,56 +1,82 @@
-// Random fills and dropout, eight blocks of Philox at a time.
+// Random fills and dropout, a vector of Philox blocks at a time.
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/vector.h>
 #include <adret/core/philox.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
+#include <type_traits>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 namespace adret::cpu {
 namespace {
 
-constexpr int blocks_at_once = 8;
+using Words = Vector<uint64_t>;  // a word each of as many blocks
+
+constexpr int64_t blocks_at_once = lanes<uint64_t>;
 constexpr int64_t words_at_once = 4 * blocks_at_once;
+constexpr int64_t buffered_words = 256;
 constexpr int64_t random_grain = 4096;
-static_assert(random_grain % words_at_once == 0);
+static_assert(random_grain % buffered_words == 0 && buffered_words % words_at_once == 0);
+
+// The lower halves times `factor`: an instruction that GCC 12 does not find by itself.
+inline Words product(Words words, uint64_t factor) {
+#if defined(__AVX512F__)
+  return Words(_mm512_mul_epu32(__m512i(words), _mm512_set1_epi64(int64_t(factor))));
+#elif defined(__AVX2__)
+  return Words(_mm256_mul_epu32(__m256i(words), _mm256_set1_epi64x(int64_t(factor))));
+#else
+  return (words & 0xffffffff) * factor;
+#endif
+}
 
 // The sequence of words of one call (Note [Random kernels]).
-struct WordSequence {
-  std::array<uint32_t, 2> key;
-  std::array<uint32_t, 4> counter;  // of block 0
-
+class WordSequence {
+ public:
   WordSequence(const RandomKey& random_key, const TensorView& step)
-      : key(philox_key(random_key)), counter(philox_counter(random_key, 0, *step.as<int64_t>())) {}
+      : key_(philox_key(random_key)),
+        counter_(philox_counter(random_key, 0, *step.as<int64_t>())) {}
 
   // Words first..first + words_at_once - 1; `first` is a multiple of 4.
-  void draw(int64_t first, uint32_t (&words)[words_at_once]) const {
-    uint32_t lanes[4][blocks_at_once];
+  void draw(int64_t first, uint32_t* words) const {
+    Words block;
+    for (int i = 0; i < blocks_at_once; ++i) block[i] = uint64_t(first / 4 + i);
+    Words state[4] = {block, block >> 32, Words{} + counter_[2], Words{} + counter_[3]};
+    philox_rounds(state, key_[0], key_[1], product);
+    const Words low = (state[0] & 0xffffffff) | state[1] << 32;
+    const Words high = (state[2] & 0xffffffff) | state[3] << 32;
+    uint64_t pairs[2 * blocks_at_once];
     for (int i = 0; i < blocks_at_once; ++i) {
-      const uint64_t block = uint64_t(first / 4 + i);
-      lanes[0][i] = uint32_t(block);
-      lanes[1][i] = uint32_t(block >> 32);
-      lanes[2][i] = counter[2];
-      lanes[3][i] = counter[3];
+      pairs[2 * i] = low[i];
+      pairs[2 * i + 1] = high[i];
     }
-    philox_rounds(lanes, key[0], key[1]);
-    for (int i = 0; i < blocks_at_once; ++i) {
-      for (int w = 0; w < 4; ++w) words[4 * i + w] = lanes[w][i];
-    }
+    std::memcpy(words, pairs, sizeof pairs);  // the word of lower index in the lower half
   }
+
+ private:
+  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 4> counter_;  // of block 0
 };
 
 // f(first, count, words) for groups of elements on all threads; an element takes `per_element`
 // words.
 template <int per_element, class F>
 void for_groups(int64_t n, const WordSequence& sequence, F f) {
-  constexpr int64_t group = words_at_once / per_element;
+  constexpr int64_t group = buffered_words / per_element;
   parallel_for(n, random_grain, [&](int64_t begin, int64_t end) {
-    uint32_t words[words_at_once];
+    uint32_t words[buffered_words];
     for (int64_t first = begin; first < end; first += group) {
-      sequence.draw(first * per_element, words);
-      f(first, std::min(group, end - first), words);
+      const int64_t count = std::min(group, end - first);
+      for (int64_t w = 0; w < count * per_element; w += words_at_once) {
+        sequence.draw(first * per_element + w, words + w);
+      }
+      f(first, count, words);
     }
   });
 }
@@ -99,6 +125,15 @@ void fill_normal(const kernels::RandomNormal& call) {
                   });
 }
 
+// y = x * scale where the mask is 1, else 0, whatever x is.
+template <class T>
+void keep(const T* x, const uint8_t* mask, T scale, T* y, int64_t n) {
+  // As wide as x, so that the loop vectorises.
+  using Mask = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = Mask(mask[i]) != 0 ? x[i] * scale : T(0);
+}
+
 }  // namespace
 
 void run(const kernels::RandomUniform& call) {
@@ -122,12 +157,10 @@ void run(const kernels::DropoutForward& call) {
     const T scale = all ? T(0) : T(1 / (1 - call.p));
     for_groups<1>(call.y.numel(), {call.key, call.step},
                   [=](int64_t first, int64_t count, const uint32_t* words) {
-#pragma GCC ivdep
-                    for (int64_t i = 0; i < count; ++i) {
-                      const bool kept = words[i] >= bound && !all;
-                      mask[first + i] = kept;
-                      y[first + i] = kept ? x[first + i] * scale : T(0);
-                    }
+                    uint8_t kept[buffered_words];
+                    for (int64_t i = 0; i < count; ++i) kept[i] = (words[i] >= bound) & !all;
+                    std::copy_n(kept, count, mask + first);
+                    keep(x + first, kept, scale, y + first, count);
                   });
   });
 }
@@ -140,8 +173,7 @@ void run(const kernels::DropoutBackward& call) {
     T* dx = call.dx.as<T>();
     const T scale = call.p < 1 ? T(1 / (1 - call.p)) : T(0);
     parallel_for(call.dx.numel(), memory_grain, [=](int64_t begin, int64_t end) {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) dx[i] = mask[i] ? dy[i] * scale : T(0);
+      keep(dy + begin, mask + begin, scale, dx + begin, end - begin);
     });
   });
 }

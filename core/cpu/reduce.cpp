@@ -29,7 +29,8 @@ struct Plan {
 
   explicit Plan(const kernels::Reduce& call) {
     const Shape& shape = call.x.shape;
-    const auto is_reduced = [&](int d) { return (call.dims >> d & 1) != 0; };
+    // Sizes of 1 count as kept, so that the innermost reduced dimension has the stride `width`.
+    const auto is_reduced = [&](int d) { return (call.dims >> d & 1) != 0 && shape[d] != 1; };
     int inner = shape.rank();  // the first of the innermost kept dimensions
     for (; inner > 0 && !is_reduced(inner - 1); --inner) width *= shape[inner - 1];
     std::array<int64_t, Shape::max_rank> strides{};
@@ -64,6 +65,7 @@ class Reduction {
     const int64_t chunks = plan_.chunks(), blocks = plan_.blocks();
     const int64_t pitch = std::min(plan_.width, block_width);
     const int64_t outputs = plan_.outer.total() * blocks;  // each a block of columns
+    if (chunks == 1 && plan_.width == 1) return run_rows();
     if (chunks == 1) {
       const int64_t elements = plan_.rows.total() * pitch;
       const int64_t grain = std::max<int64_t>(1, memory_grain / std::max<int64_t>(1, elements));
@@ -94,6 +96,26 @@ class Reduction {
   }
 
  private:
+  // Outputs one by one, when there is but a row or so of elements for each.
+  void run_rows() const {
+    const int64_t stride = plan_.outer.inner_strides()[0], total = plan_.rows.total();
+    plan_.outer.parallel_runs(
+        std::max<int64_t>(1, math_grain / (total + 1)),
+        [&](int64_t first, const auto& offsets, int64_t outputs) {
+          for (int64_t i = 0; i < outputs; ++i) {
+            y_[first + i] = T(double(reduce_output(x_ + offsets[0] + i * stride)) / divisor_);
+          }
+        });
+  }
+  Result reduce_output(const T* x) const {
+    if (plan_.rows.inner_size() == plan_.rows.total()) return reduce_row<Op>(x, plan_.rows.total());
+    Result result = Op::identity;
+    plan_.rows.for_runs(0, plan_.rows.total(), [&](int64_t, const auto& offsets, int64_t n) {
+      result = Op::combine(result, reduce_row<Op>(x + offsets[0], n));
+    });
+    return result;
+  }
+
   int64_t column(int64_t output) const { return output % plan_.blocks() * block_width; }
   int64_t columns(int64_t output) const {
     return std::min(block_width, plan_.width - column(output));

@@ -13,24 +13,27 @@ namespace adret::cpu {
 template <class T>
 struct Sum {
   using Result = double;
+  static constexpr bool is_sum = true;
   static constexpr Result identity = 0;
   static Result combine(Result a, Result b) { return a + b; }
 };
 template <class T>
 struct Max {
   using Result = T;
+  static constexpr bool is_sum = false;
   static constexpr Result identity = -std::numeric_limits<T>::infinity();
   static Result combine(Result a, Result b) { return larger(a, b); }
 };
 template <class T>
 struct Min {
   using Result = T;
+  static constexpr bool is_sum = false;
   static constexpr Result identity = std::numeric_limits<T>::infinity();
   static Result combine(Result a, Result b) { return smaller(a, b); }
 };
 
 // Narrower rows than this are taken several at a time.
-inline constexpr int64_t wide_width = 32;
+inline constexpr int64_t wide_width = 64;
 
 // Combines `rows` rows of x, `stride` elements apart, into result (width).
 template <class Op, class T>
@@ -38,7 +41,8 @@ void reduce_rows(const T* x, int64_t rows, int64_t stride, int64_t width,
                  typename Op::Result* result) {
   using Result = typename Op::Result;
   int64_t row = 0;
-  for (; row + 4 <= rows; row += 4, x += 4 * stride) {
+  // Four rows at a time halve the time of sums; nested comparisons would not vectorise.
+  for (; Op::is_sum && row + 4 <= rows; row += 4, x += 4 * stride) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < width; ++i) {
       const Result low = Op::combine(Result(x[i]), Result(x[stride + i]));

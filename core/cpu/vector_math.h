@@ -121,7 +121,11 @@ inline float normal_tail(float any) {
   // z^2 = x^2 / 2 without the rounding error of the square, which exp would magnify.
   const float square = x * x;
   const float lost = multiply_add(x, x, -square);
-  return 0.5f * t * cpu::exp(-0.5f * square) * cpu::exp(multiply_add(-0.5f, lost, p));
+  // exp(a + b) = exp(sum) (1 + what the sum lost), Knuth's two-sum.
+  const float a = -0.5f * square, sum = a + p, b = sum - a;
+  const float rest = (a - (sum - b)) + (p - b) - 0.5f * lost;
+  const float exponential = cpu::exp(sum);
+  return 0.5f * t * multiply_add(exponential, rest, exponential);
 }
 
 inline double exp(double x) { return std::exp(x); }
@@ -138,11 +142,11 @@ inline double normal_tail(double x) {
 // NaN wins on either side.
 template <class T>
 T larger(T a, T b) {
-  return a > b || a != a ? a : b;
+  return (a > b) | (a != a) ? a : b;
 }
 template <class T>
 T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
+  return (a < b) | (a != a) ? a : b;
 }
 
 // The normal distribution's cumulative function, accurate in both tails.

@@ -91,7 +91,8 @@ void expect_matches(ReduceOp op, const Shape& shape, uint32_t dims) {
 }
 
 TEST(Reduce, MatchesTheDefinitionForEverySetOfDimensions) {
-  for (const Shape& shape : {Shape{3, 4, 5, 2, 3, 2}, Shape{7, 33, 10}, Shape{1, 6, 1, 40}}) {
+  for (const Shape& shape :
+       {Shape{3, 4, 5, 2, 3, 2}, Shape{7, 33, 10}, Shape{1, 6, 1, 40}, Shape{5, 1, 4, 1}}) {
     for (uint32_t dims = 0; dims < 1u << shape.rank(); ++dims) {
       for (ReduceOp op : all_ops) {
         expect_matches<float>(op, shape, dims);
