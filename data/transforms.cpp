@@ -42,11 +42,11 @@ Normalize Normalize::fit(const Tensor& images) {
   for (size_t i = 0; i < pixels.size(); i += channels) {
     for (size_t c = 0; c < channels; ++c) ++counts[c][pixels[i + c]];
   }
-  const double n = double(pixels.size() / channels);
   std::vector<double> means, stds;
   for (const auto& count : counts) {
-    double sum = 0, squares = 0;
+    double n = 0, sum = 0, squares = 0;
     for (size_t value = 0; value < 256; ++value) {
+      n += double(count[value]);
       sum += double(count[value]) * double(value);
       squares += double(count[value]) * double(value * value);
     }
@@ -63,7 +63,7 @@ Tensor Normalize::operator()(const Tensor& images) const {
     throw ShapeError(fmt::format("[normalize] has statistics of {} channels, got images {}",
                                  mean_.size(), to_string(images.shape())));
   }
-  const Tensor y = Tensor::empty(images.shape(), {.device = images.device()});
+  Tensor y = Tensor::empty(images.shape(), {.device = images.device()});
   run(kernels::Cast{.x = images, .y = y});
   if (mean_.size() == 1) {
     run(kernels::Unary{.x = y, .y = y, .alpha = 1 / (255 * std_[0]), .beta = -mean_[0] / std_[0]});

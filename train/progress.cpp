@@ -20,7 +20,7 @@ constexpr int narrowest_bar = 10, widest_bar = 40;
 
 // "0:05", "12:34", "1:02:03".
 std::string clock_time(double seconds) {
-  const auto whole = int64_t(std::clamp(seconds, 0.0, 1e9) + 0.5);
+  const int64_t whole = std::llround(std::clamp(seconds, 0.0, 1e9));
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;
   return hours ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
                : fmt::format("{}:{:02}", minutes, whole % 60);

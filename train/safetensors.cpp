@@ -233,7 +233,7 @@ class Reader {
   }
 
   Tensor read_elements(const Entry& entry) {
-    const Tensor tensor = Tensor::empty(entry.shape, {.dtype = entry.dtype});
+    Tensor tensor = Tensor::empty(entry.shape, {.dtype = entry.dtype});
     auto* const bytes = static_cast<char*>(tensor.data());
     file_.seekg(std::streamoff(data_begin_ + entry.begin));
     if (tensor.bytes() && !file_.read(bytes, std::streamsize(tensor.bytes()))) {
