@@ -53,7 +53,7 @@ std::string describe(const Shape& shape, DType dtype) {
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
 // What the file has for the slot; an undefined tensor, and a note in `mismatch`, when that does not

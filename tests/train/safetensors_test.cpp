@@ -74,6 +74,7 @@ TEST_F(SafetensorsTest, EveryDTypeComesBack) {
     ASSERT_NE(found, file.tensors.end()) << name;
     EXPECT_EQ(found->tensor.dtype(), tensor.dtype()) << name;
     EXPECT_EQ(found->tensor.shape(), tensor.shape()) << name;
+    if (tensor.bytes() == 0) continue;
     EXPECT_EQ(std::memcmp(found->tensor.data(), tensor.data(), tensor.bytes()), 0) << name;
   }
 }
