@@ -1,37 +1,16 @@
-// Eigen's dense matrix products, set up for this library: no threads of its own, small workspaces
-// on the stack.
+// Eigen's dense matrix products, set up for this library: no threads of its own, workspaces on the
+// stack.
 #pragma once
-
-// Its includes come first, so that the visibility below touches Eigen alone.
-#include <algorithm>
-#include <array>
-#include <cassert>
-#include <cerrno>
-#include <climits>
-#include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <iosfwd>
-#include <limits>
-#include <sstream>
-#include <string>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_MPL2_ONLY
 #define EIGEN_STACK_ALLOCATION_LIMIT (1 << 20)
 
-// Hidden, or a program's own Eigen, compiled for other instructions, would be linked in its place.
-#pragma GCC visibility push(hidden)
+// GCC 12 takes the AVX-512 intrinsics' "undefined" operands for mistakes.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <Eigen/Core>
-#pragma GCC visibility pop
+#pragma GCC diagnostic pop
 
 namespace adret::cpu {
 

@@ -158,35 +158,50 @@ class TiledMaxBackward {
 
   // Rows begin..end of all images' dx.
   void rows(int64_t begin, int64_t end) const {
-    const int64_t row_size = g_.w * g_.channels, kernel_w = g_.pool.kernel.w;
+    const int64_t row_size = g_.w * g_.channels;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t in_row = row % g_.h, out_row = in_row / g_.pool.kernel.h;
-      const auto first_tap = LaneInt<T>(in_row % g_.pool.kernel.h * kernel_w);
-      int64_t out = (row / g_.h * g_.out_h + out_row) * g_.out_row_size();
-      int64_t to = row * row_size;
-      const int64_t windows = out_row < g_.out_h ? g_.out_w : 0, row_end = to + row_size;
-      for (int64_t i = 0; i < windows; ++i, out += g_.channels) {
-        for (int64_t tap = 0; tap < kernel_w && to < row_end; ++tap, to += g_.channels) {
-          pixel(out, to, first_tap + LaneInt<T>(tap), end * row_size);
-        }
+      const auto first_tap = LaneInt<T>(in_row % g_.pool.kernel.h * g_.pool.kernel.w);
+      const int64_t out = (row / g_.h * g_.out_h + out_row) * g_.out_row_size();
+      const int64_t windows = out_row < g_.out_h ? g_.out_w : 0;
+      for (int64_t i = 0; i < windows; ++i) {
+        const int64_t column = i * g_.pool.kernel.w;
+        window(out + i * g_.channels, row * row_size + column * g_.channels, first_tap,
+               std::min(g_.pool.kernel.w, g_.w - column), end * row_size);
       }
-      std::fill(dx_ + to, dx_ + row_end, T(0));
+      const int64_t covered = std::min(g_.w, windows * g_.pool.kernel.w);
+      std::fill(dx_ + row * row_size + covered * g_.channels, dx_ + (row + 1) * row_size, T(0));
     }
   }
 
  private:
-  // As in the forward pass, lanes behind the last channel are overwritten by what follows.
-  void pixel(int64_t out, int64_t to, LaneInt<T> tap, int64_t to_end) const {
-    for (int64_t c = 0; c < g_.channels; c += lanes<T>) {
-      if (out + c + lanes<T> <= out_end_ && to + c + lanes<T> <= to_end) {
-        typename VectorOfLanes<Position, lanes<T>>::type narrow;
-        std::memcpy(&narrow, position_ + out + c, sizeof narrow);
-        const auto wins = convert_lanes<LaneInt<T>, lanes<T>, Position>(narrow) == tap;
-        store(dx_ + to + c, wins ? load(dy_ + out + c) : Vector<T>{});
-      } else {
-        for (int64_t i = c; i < std::min<int64_t>(g_.channels, c + lanes<T>); ++i) {
-          dx_[to + i] = position_[out + i] == tap ? dy_[out + i] : T(0);
-        }
+  // A window's `taps` pixels in one row of dx, the first at `to`. With few channels, lanes behind
+  // the last one are stored too and overwritten by the pixel that follows.
+  void window(int64_t out, int64_t to, LaneInt<T> first_tap, int64_t taps, int64_t to_end) const {
+    const int64_t channels = g_.channels;
+    const bool may_spill = channels < lanes<T> && out + lanes<T> <= out_end_;
+    for (int64_t c = 0; c < channels; c += lanes<T>) {
+      if (c + lanes < T >> channels &&
+          !(may_spill && to + (taps - 1) * channels + lanes<T> <= to_end)) {
+        single_channels(out, to, c, first_tap, taps);
+        return;
+      }
+      typename VectorOfLanes<Position, lanes<T>>::type narrow;
+      std::memcpy(&narrow, position_ + out + c, sizeof narrow);
+      const auto winner = convert_lanes<LaneInt<T>, lanes<T>, Position>(narrow);
+      const Vector<T> gradient = load(dy_ + out + c);
+      T* at = dx_ + to + c;
+      for (int64_t tap = 0; tap < taps; ++tap, at += channels) {
+        store(at, winner == first_tap + LaneInt<T>(tap) ? gradient : Vector<T>{});
+      }
+    }
+  }
+  void single_channels(int64_t out, int64_t to, int64_t first, LaneInt<T> first_tap,
+                       int64_t taps) const {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t c = first; c < g_.channels; ++c) {
+        const bool wins = position_[out + c] == first_tap + tap;
+        dx_[to + tap * g_.channels + c] = wins ? dy_[out + c] : T(0);
       }
     }
   }

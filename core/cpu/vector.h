@@ -61,16 +61,18 @@ template <class To, int N, class From>
   }
 }
 
-// From and to memory without alignment.
+// From and to memory without alignment. The type tells the compiler that only a T is touched.
+template <class T>
+struct UnalignedOf {
+  typedef T type __attribute__((vector_size(vector_bytes), aligned(alignof(T))));
+};
 template <class T>
 Vector<T> load(const T* from) {
-  Vector<T> v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
+  return *reinterpret_cast<const typename UnalignedOf<T>::type*>(from);
 }
 template <class T>
 void store(T* to, Vector<T> v) {
-  std::memcpy(to, &v, sizeof v);
+  *reinterpret_cast<typename UnalignedOf<T>::type*>(to) = v;
 }
 
 // Copies `count` < 2 * PIECE elements in pieces of halving size: no loop, no call.

@@ -1,0 +1,212 @@
+// Matrix products and the linear layer's kernels against loops in f64.
+#include "tests/support/guarded.h"
+#include "tests/support/reference.h"
+
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/thread_pool.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace adret {
+namespace {
+
+using kernels::Activation;
+using testing::Guarded;
+using testing::MatmulSizes;
+using testing::Sums;
+using testing::Values;
+
+template <class T>
+void check(const Guarded<T>& actual, const Sums& expected, const std::string& what) {
+  testing::expect_sums<T>(actual.values(), expected, what);
+  EXPECT_TRUE(actual.guards_intact()) << what << " wrote beyond its output";
+}
+
+// batch, rows, columns, depth
+const MatmulSizes matmul_cases[] = {
+    {1, 1, 1, 1},     {1, 5, 7, 3},      {1, 64, 10, 84},   {1, 33, 130, 129}, {1, 1, 300, 40},
+    {1, 300, 1, 40},  {1, 200, 300, 70}, {1, 17, 9, 1000},  {5, 8, 12, 6},     {3, 70, 65, 50},
+    {4, 200, 16, 90}, {1, 4, 6, 0},      {1, 0, 6, 4},      {1, 3, 0, 4},      {0, 3, 4, 5},
+    {2, 1, 64, 64},   {1, 160, 48, 256}, {1, 129, 257, 33},
+};
+
+std::string name_of(const MatmulSizes& s) {
+  return std::to_string(s.batch) + "x" + std::to_string(s.rows) + "x" + std::to_string(s.columns) +
+         "x" + std::to_string(s.depth);
+}
+
+// Matrices instead of batches of one, so that both ranks are met.
+Shape shape_of(const Shape& batched) { return batched[0] == 1 ? batched.without(0) : batched; }
+
+template <class T>
+Guarded<T> matmul_on(const MatmulSizes& s, const Values& a, const Values& b, const Values* y0) {
+  Guarded<T> y = y0 ? Guarded<T>(shape_of(s.y()), *y0) : Guarded<T>(shape_of(s.y()));
+  run(kernels::Matmul{.a = Guarded<T>(shape_of(s.a()), a),
+                      .b = Guarded<T>(shape_of(s.b()), b),
+                      .y = y,
+                      .transpose_a = s.transpose_a,
+                      .transpose_b = s.transpose_b,
+                      .accumulate = y0 != nullptr});
+  return y;
+}
+
+class Matmul : public ::testing::TestWithParam<MatmulSizes> {};
+
+template <class T>
+void check_matmul(const MatmulSizes& s) {
+  const std::string what =
+      std::string(s.transpose_a ? "a^T " : "a ") + (s.transpose_b ? "b^T" : "b");
+  const Values a = testing::random_values(s.a().numel(), 1);
+  const Values b = testing::random_values(s.b().numel(), 2);
+  const Values y = testing::random_values(s.y().numel(), 3);
+  check(matmul_on<T>(s, a, b, nullptr), testing::matmul(s, a, b, {}), what);
+  check(matmul_on<T>(s, a, b, &y), testing::matmul(s, a, b, y), what + " accumulated");
+}
+
+TEST_P(Matmul, EqualsTheDefinitionHoweverOperandsAreTurned) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      MatmulSizes sizes = GetParam();
+      sizes.transpose_a = transpose_a;
+      sizes.transpose_b = transpose_b;
+      check_matmul<float>(sizes);
+      check_matmul<double>(sizes);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Matmul, ::testing::ValuesIn(matmul_cases),
+                         [](const auto& test) { return name_of(test.param); });
+
+struct LinearCase {
+  int64_t batch, in, out;
+};
+
+const LinearCase linear_cases[] = {
+    {64, 784, 256}, {64, 256, 10}, {256, 84, 10}, {7, 400, 120},  {1, 120, 84},
+    {3, 1, 1},      {2, 5, 3},     {33, 17, 50},  {300, 31, 129}, {0, 6, 4},
+};
+
+template <class T>
+struct LinearOperands {
+  LinearCase c;
+  Values x = testing::random_values(c.batch * c.in, 1);
+  Values weight = testing::random_values(c.out * c.in, 2);
+  Values bias = testing::random_values(c.out, 3);
+  Values dy = testing::random_values(c.batch * c.out, 4);
+
+  Shape x_shape() const { return {c.batch, c.in}; }
+  Shape weight_shape() const { return {c.out, c.in}; }
+  Shape y_shape() const { return {c.batch, c.out}; }
+
+  Guarded<T> forward(bool with_bias, Activation activation) const {
+    Guarded<T> y(y_shape());
+    const Guarded<T> bias_operand({c.out}, bias);
+    run(kernels::LinearForward{.x = Guarded<T>(x_shape(), x),
+                               .weight = Guarded<T>(weight_shape(), weight),
+                               .bias = with_bias ? bias_operand : TensorView(),
+                               .y = y,
+                               .activation = activation});
+    return y;
+  }
+  Guarded<T> backward_input() const {
+    Guarded<T> dx(x_shape());
+    run(kernels::LinearBackwardInput{
+        .dy = Guarded<T>(y_shape(), dy), .weight = Guarded<T>(weight_shape(), weight), .dx = dx});
+    return dx;
+  }
+  void backward_weight(TensorView dweight, TensorView dbias) const {
+    run(kernels::LinearBackwardWeight{.x = Guarded<T>(x_shape(), x),
+                                      .dy = Guarded<T>(y_shape(), dy),
+                                      .dweight = dweight,
+                                      .dbias = dbias});
+  }
+};
+
+template <class T>
+void check_linear(const LinearCase& c) {
+  const LinearOperands<T> operands{c};
+  const MatmulSizes forward{1, c.batch, c.out, c.in, false, true};
+  check(operands.forward(false, Activation::none),
+        testing::matmul(forward, operands.x, operands.weight, {}), "forward");
+  Values bias_rows;
+  for (int64_t i = 0; i < c.batch; ++i) {
+    bias_rows.insert(bias_rows.end(), operands.bias.begin(), operands.bias.end());
+  }
+  Sums expected = testing::matmul(forward, operands.x, operands.weight, bias_rows);
+  check(operands.forward(true, Activation::none), expected, "forward with bias");
+  for (double& y : expected.value) y = std::max(y, 0.0);
+  check(operands.forward(true, Activation::relu), expected, "forward with bias and ReLU");
+
+  check(operands.backward_input(),
+        testing::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {}),
+        "backward input");
+  const Sums dweight_expected =
+      testing::matmul({1, c.out, c.in, c.batch, true, false}, operands.dy, operands.x, {});
+  const Sums dbias_expected = testing::column_sums(operands.dy, c.out);
+  const Guarded<T> dweight(operands.weight_shape()), dbias({c.out});
+  operands.backward_weight(dweight, dbias);
+  check(dweight, dweight_expected, "backward weight");
+  check(dbias, dbias_expected, "backward bias");
+  const Guarded<T> weight_alone(operands.weight_shape()), bias_alone({c.out});
+  operands.backward_weight(weight_alone, {});
+  check(weight_alone, dweight_expected, "backward weight without bias");
+  operands.backward_weight({}, bias_alone);
+  check(bias_alone, dbias_expected, "backward bias without weight");
+}
+
+std::string name_of(const LinearCase& c) {
+  return std::to_string(c.batch) + "x" + std::to_string(c.in) + "x" + std::to_string(c.out);
+}
+
+class Linear : public ::testing::TestWithParam<LinearCase> {};
+
+TEST_P(Linear, EqualsTheDefinition) {
+  check_linear<float>(GetParam());
+  check_linear<double>(GetParam());
+}
+
+TEST_P(Linear, BitsDoNotDependOnTheNumberOfThreads) {
+  const LinearOperands<float> operands{GetParam()};
+  const int before = num_threads();
+  std::vector<std::vector<float>> first;
+  for (int threads = 1; threads <= 4; ++threads) {
+    set_num_threads(threads);
+    const Guarded<float> dweight(operands.weight_shape()), dbias({operands.c.out});
+    operands.backward_weight(dweight, dbias);
+    const std::vector<std::vector<float>> results = {
+        operands.forward(true, Activation::relu).exact(), operands.backward_input().exact(),
+        dweight.exact(), dbias.exact()};
+    if (threads == 1) first = results;
+    EXPECT_EQ(results, first) << threads << " threads";
+  }
+  set_num_threads(before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Linear, ::testing::ValuesIn(linear_cases),
+                         [](const auto& test) { return name_of(test.param); });
+
+// By hand: [1 2; 3 4] [5 6; 7 8] = [19 22; 43 50].
+TEST(Matmul, AProductByHand) {
+  const Guarded<float> y({2, 2});
+  run(kernels::Matmul{.a = Guarded<float>({2, 2}, {1, 2, 3, 4}),
+                      .b = Guarded<float>({2, 2}, {5, 6, 7, 8}),
+                      .y = y});
+  EXPECT_EQ(y.exact(), (std::vector<float>{19, 22, 43, 50}));
+}
+
+TEST(Linear, ReluKeepsNaN) {
+  const Guarded<float> y({1, 3});
+  run(kernels::LinearForward{.x = Guarded<float>({1, 1}, {1}),
+                             .weight = Guarded<float>({3, 1}, {NAN, -2, 2}),
+                             .y = y,
+                             .activation = Activation::relu});
+  EXPECT_TRUE(std::isnan(y.exact()[0]));
+  EXPECT_EQ(y.exact()[1], 0);
+  EXPECT_EQ(y.exact()[2], 2);
+}
+
+}  // namespace
+}  // namespace adret

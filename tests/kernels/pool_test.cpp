@@ -1,0 +1,197 @@
+// Pooling kernels against loops from the definition, and public bug reports of padding and ceil
+// mode.
+#include "tests/support/guarded.h"
+#include "tests/support/reference.h"
+
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/thread_pool.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace adret {
+namespace {
+
+using testing::Guarded;
+using testing::PoolSizes;
+using testing::Sums;
+using testing::Values;
+
+struct PoolCase : PoolSizes {
+  std::string name;
+  PoolCase(std::string case_name, PoolSizes sizes) : PoolSizes(sizes), name(std::move(case_name)) {}
+};
+void PrintTo(const PoolCase& c, std::ostream* out) { *out << c.name; }
+
+// n, h, w, c, oh, ow, {kernel, stride, padding, count_include_pad}
+const PoolCase pool_cases[] = {
+    {"lenet_1", {3, 28, 28, 6, 14, 14, {}}},
+    {"lenet_2", {3, 10, 10, 16, 5, 5, {}}},
+    {"one_channel", {2, 8, 6, 1, 4, 3, {}}},
+    {"three_channels", {2, 9, 7, 3, 4, 3, {}}},
+    {"many_channels", {1, 6, 6, 70, 3, 3, {}}},
+    {"windows_of_three_tile_all_but_the_edge", {2, 11, 10, 5, 3, 3, {.kernel = 3, .stride = 3}}},
+    {"overlapping_padded", {2, 9, 9, 8, 5, 5, {.kernel = 3, .stride = 2, .padding = 1}}},
+    {"stride_1_padded", {2, 5, 6, 4, 5, 6, {.kernel = 3, .stride = 1, .padding = 1}}},
+    {"padding_not_counted",
+     {2, 5, 6, 4, 3, 3, {.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}}},
+    {"sizes_differ_by_direction",
+     {2, 9, 12, 3, 4, 5, {.kernel = {2, 4}, .stride = {2, 3}, .padding = {0, 2}}}},
+    {"whole_image", {3, 4, 4, 20, 1, 1, {.kernel = 4, .stride = 4}}},
+    {"gaps_between_windows", {1, 9, 9, 2, 3, 3, {.kernel = 2, .stride = 3}}},
+    {"kernel_of_one_with_stride", {1, 6, 7, 2, 3, 4, {.kernel = 1, .stride = 2}}},
+    {"ceil_mode_last_windows_are_cut", {2, 5, 5, 3, 3, 3, {.kernel = 2, .stride = 2}}},
+    {"ceil_mode_with_padding", {1, 5, 5, 2, 3, 3, {.kernel = 2, .stride = 2, .padding = 1}}},
+    {"positions_beyond_a_byte", {1, 20, 40, 3, 2, 3, {.kernel = {10, 30}, .stride = {9, 5}}}},
+    {"many_rows", {64, 12, 12, 6, 6, 6, {}}},
+    {"no_images", {0, 8, 8, 3, 4, 4, {}}},
+};
+
+template <class Position>
+constexpr DType position_dtype = dtype_of<Position>;
+
+// Positions between guards of 77.
+template <class Position>
+struct Positions {
+  static constexpr int64_t guard = 64;
+  explicit Positions(const Shape& shape)
+      : whole(Tensor::empty({shape.numel() + 2 * guard}, {.dtype = position_dtype<Position>})),
+        tensor(whole.alias(shape, guard * sizeof(Position))) {
+    std::ranges::fill(whole.template span<Position>(), Position(77));
+  }
+  std::vector<int64_t> values() const {
+    const std::span<Position> elements = tensor.template span<Position>();
+    return {elements.begin(), elements.end()};
+  }
+  bool guards_intact() const {
+    const std::span<Position> all = whole.template span<Position>();
+    const auto intact = [](Position p) { return p == Position(77); };
+    return std::ranges::all_of(all.first(guard), intact) &&
+           std::ranges::all_of(all.last(guard), intact);
+  }
+  Tensor whole, tensor;
+};
+
+// Few different values, so that windows have equals.
+Values values_with_ties(int64_t count) {
+  Values values = testing::random_values(count, 1);
+  for (double& v : values) v = std::round(v * 4);
+  return values;
+}
+
+template <class T, class Position>
+void check_max_pool(const PoolCase& c) {
+  const Values x = values_with_ties(c.x().numel()), dy = testing::random_values(c.y().numel(), 2);
+  const testing::Winners expected = testing::max_pool(c, x);
+  const Guarded<T> x_operand(c.x(), x), y(c.y()), y_alone(c.y());
+  const Positions<Position> position(c.y());
+  run(kernels::MaxPool2dForward{
+      .x = x_operand, .y = y, .position = position.tensor, .pool = c.pool});
+  EXPECT_EQ(y.values(), expected.value);
+  EXPECT_EQ(position.values(), expected.tap);
+  EXPECT_TRUE(y.guards_intact() && position.guards_intact());
+  run(kernels::MaxPool2dForward{.x = x_operand, .y = y_alone, .pool = c.pool});
+  EXPECT_EQ(y_alone.values(), expected.value);
+
+  Sums dx(c.x().numel());
+  for (size_t i = 0; i < dy.size(); ++i) dx.add(expected.index[i], dy[i]);
+  const Guarded<T> dx_operand(c.x()), gathered(c.y());
+  run(kernels::MaxPool2dBackward{
+      .dy = Guarded<T>(c.y(), dy), .position = position.tensor, .dx = dx_operand, .pool = c.pool});
+  testing::expect_sums<T>(dx_operand.values(), dx, "backward");
+  EXPECT_TRUE(dx_operand.guards_intact());
+  run(kernels::MaxPool2dGather{
+      .x = x_operand, .position = position.tensor, .y = gathered, .pool = c.pool});
+  EXPECT_EQ(gathered.values(), expected.value);
+  EXPECT_TRUE(gathered.guards_intact());
+}
+
+template <class T>
+void check_average_pool(const PoolCase& c) {
+  const Values x = testing::random_values(c.x().numel(), 1);
+  const Values dy = testing::random_values(c.y().numel(), 2);
+  const Values divisors = testing::pool_divisors(c);
+  Sums y(c.y().numel()), dx(c.x().numel());
+  testing::for_each_tap(c, [&](int64_t iy, int64_t ix, int64_t) {
+    y.add(iy, x[size_t(ix)] / divisors[size_t(iy)]);
+    dx.add(ix, dy[size_t(iy)] / divisors[size_t(iy)]);
+  });
+  const Guarded<T> y_operand(c.y()), dx_operand(c.x());
+  run(kernels::AvgPool2dForward{.x = Guarded<T>(c.x(), x), .y = y_operand, .pool = c.pool});
+  testing::expect_sums<T>(y_operand.values(), y, "forward");
+  run(kernels::AvgPool2dBackward{.dy = Guarded<T>(c.y(), dy), .dx = dx_operand, .pool = c.pool});
+  testing::expect_sums<T>(dx_operand.values(), dx, "backward");
+  EXPECT_TRUE(y_operand.guards_intact() && dx_operand.guards_intact());
+}
+
+class Pool : public ::testing::TestWithParam<PoolCase> {};
+
+TEST_P(Pool, MaximaAndTheirPlacesEqualTheDefinition) {
+  const PoolCase& c = GetParam();
+  if (c.pool.kernel.area() <= 256) {
+    check_max_pool<float, uint8_t>(c);
+    check_max_pool<double, uint8_t>(c);
+  } else {
+    check_max_pool<float, int32_t>(c);
+    check_max_pool<double, int32_t>(c);
+  }
+}
+
+TEST_P(Pool, MeansEqualTheDefinition) {
+  check_average_pool<float>(GetParam());
+  check_average_pool<double>(GetParam());
+}
+
+TEST_P(Pool, BitsDoNotDependOnTheNumberOfThreads) {
+  const PoolCase& c = GetParam();
+  const Values dy = testing::random_values(c.y().numel(), 2);
+  const int before = num_threads();
+  std::vector<std::vector<float>> first;
+  for (int threads = 1; threads <= 4; ++threads) {
+    set_num_threads(threads);
+    const Guarded<float> y(c.y()), max_dx(c.x()), average_dx(c.x()), dy_operand(c.y(), dy);
+    const Positions<int32_t> position(c.y());
+    run(kernels::MaxPool2dForward{.x = Guarded<float>(c.x(), values_with_ties(c.x().numel())),
+                                  .y = y,
+                                  .position = position.tensor,
+                                  .pool = c.pool});
+    run(kernels::MaxPool2dBackward{
+        .dy = dy_operand, .position = position.tensor, .dx = max_dx, .pool = c.pool});
+    run(kernels::AvgPool2dBackward{.dy = dy_operand, .dx = average_dx, .pool = c.pool});
+    const std::vector<std::vector<float>> results = {y.exact(), max_dx.exact(), average_dx.exact()};
+    if (threads == 1) first = results;
+    EXPECT_EQ(results, first) << threads << " threads";
+  }
+  set_num_threads(before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Pool, ::testing::ValuesIn(pool_cases),
+                         [](const auto& test) { return test.param.name; });
+
+// apache/mxnet#2753, pytorch/pytorch#41294: padding never wins, however small the values.
+TEST(MaxPool, PaddingNeverWins) {
+  for (const double value : {-1.0, -HUGE_VAL}) {
+    const Guarded<float> y({1, 4, 4, 3});
+    const Positions<uint8_t> position({1, 4, 4, 3});
+    run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 4, 4, 3}, Values(48, value)),
+                                  .y = y,
+                                  .position = position.tensor,
+                                  .pool = {.kernel = 3, .stride = 1, .padding = 1}});
+    EXPECT_EQ(y.values(), Values(48, value));
+    EXPECT_EQ(position.values()[0], 4);   // the corner's first element is the window's middle
+    EXPECT_EQ(position.values()[15], 0);  // an inner window's is its first
+  }
+}
+
+TEST(MaxPool, TheFirstNaNWins) {
+  const Guarded<double> y({1, 1, 1, 1});
+  const Positions<uint8_t> position({1, 1, 1, 1});
+  run(kernels::MaxPool2dForward{
+      .x = Guarded<double>({1, 2, 2, 1}, {5, NAN, 7, NAN}), .y = y, .position = position.tensor});
+  EXPECT_TRUE(std::isnan(y.values()[0]));
+  EXPECT_EQ(position.values()[0], 1);
+}
+
+}  // namespace
+}  // namespace adret
