@@ -1,5 +1,5 @@
-// Functions that rearrange elements, of any dtype. Reshapes and slices of the leading dimension share
-// memory; the others copy, but flatten where nothing moves.
+// Functions that rearrange elements, of any dtype. Reshapes and slices of the leading dimension
+// share memory; the others copy, but flatten where nothing moves.
 #pragma once
 
 #include <adret/core/tensor.h>

@@ -9,9 +9,9 @@
 namespace adret::kernels {
 
 // Note [Random kernels]
-// Word e of a fill is word e % 4 of philox(philox_counter(key, e / 4, step), philox_key(key)), where
-// `step` (scalar i64 on the same device) is read by the kernel, so that a replayed step draws anew.
-// Both backends give the same bits.
+// Word e of a fill is word e % 4 of philox(philox_counter(key, e / 4, step), philox_key(key)),
+// where `step` (scalar i64 on the same device) is read by the kernel, so that a replayed step draws
+// anew. Both backends give the same bits.
 
 // y uniform in [low, high), from 24 random bits (53 for f64, two words an element).
 struct RandomUniform {
