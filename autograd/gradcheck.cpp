@@ -60,10 +60,8 @@ std::vector<Tensor> backward_gradients(const Tensor& output, const std::vector<T
   if (output.requires_grad()) {
     return grad({output}, inputs, {.grad_outputs = {weights_like(output)}});
   }
-  std::vector<Tensor> zeros;
-  for (const Tensor& input : inputs) {
-    zeros.push_back(Tensor::zeros(input.shape(), {input.dtype(), input.device()}));
-  }
+  std::vector<Tensor> zeros = inputs;
+  for (Tensor& zero : zeros) zero = Tensor::zeros(zero.shape(), {zero.dtype(), zero.device()});
   return zeros;
 }
 

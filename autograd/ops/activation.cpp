@@ -40,7 +40,7 @@ struct GeluSecondBackward final : Node {
 };
 
 Tensor gelu_backward(const Tensor& x, const Tensor& dy) {
-  const Tensor dx = unary_backward(UnaryOp::gelu, x, dy, empty_like(dy));
+  Tensor dx = unary_backward(UnaryOp::gelu, x, dy, empty_like(dy));
   record<GeluSecondBackward>({dx}, {x, dy}, x, dy);
   return dx;
 }
@@ -83,7 +83,7 @@ struct GeluBackward final : Node {
 
 Tensor activate(UnaryOp op, const Tensor& x) {
   check::floating(to_string(op), {"x", x});
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = op});
   if (op == UnaryOp::gelu) {
     record<GeluBackward>({y}, {x}, x);

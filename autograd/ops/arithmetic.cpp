@@ -16,7 +16,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
   if (!is_comparison(op)) check::floating(function, {"a", a});
   const Shape shape = broadcast(function, a.shape(), b.shape());
   const DType dtype = is_comparison(op) ? DType::boolean : a.dtype();
-  const Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device()});
+  Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device()});
   run(Binary{.a = a, .b = b, .y = y, .op = op});
   return y;
 }
@@ -49,7 +49,7 @@ struct AddBackward final : Node {
 };
 
 Tensor add_or_subtract(BinaryOp op, const Tensor& a, const Tensor& b) {
-  const Tensor y = binary(op, a, b);
+  Tensor y = binary(op, a, b);
   record<AddBackward>({y}, {a, b}, op, a.shape(), b.shape());
   return y;
 }
@@ -98,13 +98,13 @@ struct DivideBackward final : Node {
 }  // namespace
 
 Tensor multiply(const Tensor& a, const Tensor& b) {
-  const Tensor y = binary(BinaryOp::multiply, a, b);
+  Tensor y = binary(BinaryOp::multiply, a, b);
   record<MultiplyBackward>({y}, {a, b}, a, b);
   return y;
 }
 
 Tensor divide(const Tensor& a, const Tensor& b) {
-  const Tensor y = binary(BinaryOp::divide, a, b);
+  Tensor y = binary(BinaryOp::divide, a, b);
   record<DivideBackward>({y}, {a, b}, a, b);
   return y;
 }
@@ -140,7 +140,7 @@ struct MaximumBackward final : Node {
 };
 
 Tensor extreme(BinaryOp op, const Tensor& a, const Tensor& b) {
-  const Tensor y = binary(op, a, b);
+  Tensor y = binary(op, a, b);
   record<MaximumBackward>({y}, {a, b}, op, a, b);
   return y;
 }
@@ -184,7 +184,7 @@ struct PowBackward final : Node {
 }  // namespace
 
 Tensor pow(const Tensor& x, const Tensor& exponent) {
-  const Tensor y = binary(BinaryOp::power, x, exponent);
+  Tensor y = binary(BinaryOp::power, x, exponent);
   record<PowBackward>({y}, {x, exponent}, x, exponent, y);
   return y;
 }

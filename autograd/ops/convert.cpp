@@ -36,7 +36,7 @@ struct CastBackward final : Node {
 }  // namespace
 
 Tensor Tensor::clone() const {
-  const Tensor y = empty_like(*this);
+  Tensor y = empty_like(*this);
   run(Copy{.x = *this, .y = y});
   record<CloneBackward>({y}, {*this});
   return y;
@@ -44,7 +44,7 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
-  const Tensor y = empty(shape(), {.dtype = dtype(), .device = device});
+  Tensor y = empty(shape(), {.dtype = dtype(), .device = device});
   {
     NoGrad no_grad;
     copy_(y, *this);
@@ -55,7 +55,7 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == this->dtype()) return *this;
-  const Tensor y = empty(shape(), {.dtype = dtype, .device = device()});
+  Tensor y = empty(shape(), {.dtype = dtype, .device = device()});
   run(Cast{.x = *this, .y = y});
   if (is_floating(dtype)) record<CastBackward>({y}, {*this}, this->dtype());
   return y;

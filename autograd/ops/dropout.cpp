@@ -33,7 +33,7 @@ Tensor dropout(const Tensor& x, double p, bool training) {
     check::refuse("dropout", fmt::format("p is {}, wanted a probability in 0..1", p));
   }
   if (!training || p == 0) return x;
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   const Tensor mask = Tensor::empty(x.shape(), {.dtype = DType::u8, .device = x.device()});
   run(DropoutForward{.x = x,
                      .step = random::step_word(x.device()),

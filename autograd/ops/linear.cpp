@@ -50,11 +50,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const int last = x.rank() - 1;
   const int64_t rows = last == 1 ? x.size(0) : x.shape().without(last).numel();
   const Tensor flat = last == 1 ? x : x.reshape({rows, x.size(last)});
-  const Tensor y = bilinear(LinearProduct{}, {.x = flat,
-                                              .weight = weight,
-                                              .bias = bias,
-                                              .y = empty_like(x, {rows, features}),
-                                              .activation = options.activation});
+  Tensor y = bilinear(LinearProduct{}, {.x = flat,
+                                        .weight = weight,
+                                        .bias = bias,
+                                        .y = empty_like(x, {rows, features}),
+                                        .activation = options.activation});
   return last == 1 ? y : y.reshape(x.shape().with(last, features));
 }
 

@@ -114,7 +114,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   const bool reduced = options.reduction != Reduction::none;
 
   const TensorOptions wide{.dtype = loss_dtype(logits), .device = logits.device()};
-  const Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
+  Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
   const Tensor log_sum_exp = Tensor::empty({samples}, wide);
   const Tensor counted = Tensor::empty({}, wide);
   const CrossEntropyParams params{.label_smoothing = options.label_smoothing,
@@ -142,7 +142,7 @@ Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions
                               to_string(prediction.shape()), to_string(target.shape())));
   }
   const DType wide = loss_dtype(prediction);
-  const Tensor squares = square(prediction.to(wide) - target.to(wide));
+  Tensor squares = square(prediction.to(wide) - target.to(wide));
   switch (options.reduction) {
     case Reduction::none: return squares;
     case Reduction::sum: return sum(squares);

@@ -85,7 +85,7 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
                               to_string(x.shape()), count_per_channel(x)));
   }
   const TensorOptions wide{.dtype = statistics_dtype(x), .device = x.device()};
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   const Tensor mean = Tensor::empty({x.size(-1)}, wide), rstd = Tensor::empty({x.size(-1)}, wide);
   run(BatchNormForward{.x = x,
                        .weight = weight,
@@ -136,7 +136,7 @@ struct BatchNormInferenceNode final : Node {
 
 Tensor evaluate(const Operands& in, const BatchNormOptions& options) {
   const auto& [x, weight, bias, mean, var] = in;
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   run(BatchNormInference{.x = x,
                          .weight = weight,
                          .bias = bias,

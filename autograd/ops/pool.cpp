@@ -80,7 +80,7 @@ struct ScatterBackward final : Node {
   const char* name() const override { return "max_pool2d_backward"; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     const Tensor& places = position.unpack(*this);
-    const Tensor y = grad_buffer(0);
+    Tensor y = grad_buffer(0);
     run(MaxPool2dGather{.x = grads[0], .position = places, .y = y, .pool = pool});
     record<MaxPool2dNode>({y}, {grads[0]}, places, pool);
     return {y};
@@ -100,7 +100,7 @@ Tensor scatter(const Tensor& dy, const Tensor& position, const Pool2dParams& poo
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options) {
   const Pool2dParams pool = complete(kernel, options);
-  const Tensor y = empty_like(x, infer("max_pool2d", x, pool, options.ceil_mode));
+  Tensor y = empty_like(x, infer("max_pool2d", x, pool, options.ceil_mode));
   Tensor position;  // only for a backward
   if (grad_enabled() && x.requires_grad()) {
     const DType dtype = kernel.area() <= 256 ? DType::u8 : DType::i32;

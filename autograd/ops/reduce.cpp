@@ -82,7 +82,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
   if (extreme && reduced.count == 0) {
     check::refuse(function, fmt::format("no elements to choose from in {}", to_string(x.shape())));
   }
-  const Tensor y = empty_like(x, options.keepdim ? reduced.kept : reduced.squeezed);
+  Tensor y = empty_like(x, options.keepdim ? reduced.kept : reduced.squeezed);
   run(Reduce{.x = x, .y = y, .dims = reduced.dims, .op = op});
   if (extreme) {
     record<ExtremeBackward>({y}, {x}, op, x, y, reduced);
@@ -128,7 +128,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int i = 0; i < x.rank(); ++i) {
     if (i < added || (shape[i - added] == 1 && x.size(i) != 1)) dims |= 1u << i;
   }
-  const Tensor y = empty_like(x, shape);
+  Tensor y = empty_like(x, shape);
   run(Reduce{.x = x, .y = y, .dims = dims, .op = ReduceOp::sum});
   record<SumToBackward>({y}, {x}, x.shape());
   return y;

@@ -58,7 +58,7 @@ Shape complete(const Tensor& x, std::span<const int64_t> sizes) {
 
 Tensor Tensor::reshape(const Shape& shape) const {
   if (shape.numel() != numel()) complete(*this, shape.span());  // says why not
-  const Tensor y = alias(shape);
+  Tensor y = alias(shape);
   record<ReshapeBackward>({y}, {*this}, this->shape());
   return y;
 }
@@ -111,7 +111,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
     check::refuse("permute", fmt::format("order ({}) does not name every dimension of x {} once",
                                          fmt::join(order, ", "), to_string(x.shape())));
   }
-  const Tensor y = empty_like(x, shape);
+  Tensor y = empty_like(x, shape);
   call.y = y;
   run(call);
   record<PermuteBackward>({y}, {x}, resolved);
@@ -254,7 +254,7 @@ Tensor concatenate(const std::vector<Tensor>& tensors, int dim) {
     }
     total += tensor.size(resolved);
   }
-  const Tensor y = empty_like(first, first.shape().with(resolved, total));
+  Tensor y = empty_like(first, first.shape().with(resolved, total));
   int64_t begin = 0;
   for (const Tensor& tensor : tensors) {
     const int64_t end = begin + tensor.size(resolved);
@@ -286,7 +286,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
     check::refuse("broadcast_to", fmt::format("x {} does not stretch to {}", to_string(x.shape()),
                                               to_string(shape)));
   }
-  const Tensor y = empty_like(x, shape);
+  Tensor y = empty_like(x, shape);
   run(Broadcast{.x = x, .y = y});
   record<BroadcastBackward>({y}, {x}, x.shape());
   return y;

@@ -35,7 +35,7 @@ struct SoftmaxNode final : Node {
 Tensor apply(const Tensor& x, int dim, bool log) {
   check::floating(function_name(log), {"x", x});
   const int resolved = x.shape().resolve_dim(function_name(log), dim);
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   run(SoftmaxForward{.x = x, .y = y, .dim = resolved, .log = log});
   record<SoftmaxNode>({y}, {x}, y, resolved, log);
   return y;

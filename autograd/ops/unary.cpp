@@ -11,7 +11,7 @@ using namespace kernels;
 
 Tensor unary(const Tensor& x, const Unary& call) {
   check::floating(to_string(call.op), {"x", x});
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
   return y;
 }
@@ -99,57 +99,57 @@ struct PowerBackward final : Node {
 }  // namespace
 
 Tensor affine(const Tensor& x, double scale, double shift) {
-  const Tensor y = unary(x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
+  Tensor y = unary(x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
   record<AffineBackward>({y}, {x}, scale);
   return y;
 }
 
 Tensor reciprocal(const Tensor& x, double numerator) {
-  const Tensor y = unary(x, {.op = UnaryOp::reciprocal, .alpha = numerator});
+  Tensor y = unary(x, {.op = UnaryOp::reciprocal, .alpha = numerator});
   record<ReciprocalBackward>({y}, {x}, x, y);
   return y;
 }
 
 Tensor exp(const Tensor& x) {
-  const Tensor y = unary(x, {.op = UnaryOp::exp});
+  Tensor y = unary(x, {.op = UnaryOp::exp});
   record<ExpBackward>({y}, {x}, y);
   return y;
 }
 
 Tensor log(const Tensor& x) {
-  const Tensor y = unary(x, {.op = UnaryOp::log});
+  Tensor y = unary(x, {.op = UnaryOp::log});
   record<LogBackward>({y}, {x}, x);
   return y;
 }
 
 Tensor sqrt(const Tensor& x) {
-  const Tensor y = unary(x, {.op = UnaryOp::sqrt});
+  Tensor y = unary(x, {.op = UnaryOp::sqrt});
   record<SqrtBackward>({y}, {x}, y);
   return y;
 }
 
 Tensor abs(const Tensor& x) {
-  const Tensor y = unary(x, {.op = UnaryOp::abs});
+  Tensor y = unary(x, {.op = UnaryOp::abs});
   record<AbsBackward>({y}, {x}, x);
   return y;
 }
 
 Tensor sign(const Tensor& x) {
-  const Tensor y = unary(x, {.op = UnaryOp::sign});
+  Tensor y = unary(x, {.op = UnaryOp::sign});
   record<SignBackward>({y}, {x});
   return y;
 }
 
 Tensor square(const Tensor& x) {
   check::floating("square", {"x", x});
-  const Tensor y = empty_like(x);
+  Tensor y = empty_like(x);
   run(Binary{.a = x, .b = x, .y = y, .op = BinaryOp::multiply});
   record<SquareBackward>({y}, {x}, x);
   return y;
 }
 
 Tensor pow(const Tensor& x, double exponent) {
-  const Tensor y = unary(x, {.op = UnaryOp::power, .alpha = exponent});
+  Tensor y = unary(x, {.op = UnaryOp::power, .alpha = exponent});
   record<PowerBackward>({y}, {x}, x, exponent);
   return y;
 }
