@@ -12,15 +12,15 @@ namespace adret {
 
 // One item: what the model takes and what it should give. A class label is a scalar i32.
 struct Sample {
-  Tensor input;
-  Tensor target;
+  Tensor input = {};
+  Tensor target = {};
 };
 
 // Several items, stacked along a new first dimension.
 struct Batch {
-  Tensor inputs;                 // (N, ...)
-  Tensor targets;                // (N, ...)
-  std::vector<int64_t> indices;  // of the items in the data set
+  Tensor inputs = {};                 // (N, ...)
+  Tensor targets = {};                // (N, ...)
+  std::vector<int64_t> indices = {};  // of the items in the data set
   int64_t epoch = 0;
   int64_t number = 0;  // of the batch in its epoch, from 0
 

@@ -204,6 +204,7 @@ class Prefetcher final : public Source {
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
+  if (!dataset_) throw Error("[DataLoader] wants a data set, got a null pointer");
   if (options_.batch_size < 1 || options_.workers < 0 || options_.prefetch < 0) {
     throw Error(
         fmt::format("[DataLoader] wants batch_size of 1 or more, workers and prefetch not "

@@ -15,14 +15,14 @@ namespace adret {
 
 struct LoaderOptions {
   int64_t batch_size = 64;
-  bool shuffle = false;          // a new order each epoch, the same in every run
-  std::optional<uint64_t> seed;  // of the order; unset: random::seed() when the loader is made
-  bool drop_last = false;        // leave out a last batch that is not full
-  int workers = 0;               // threads that make batches ahead; with 0 the loop makes them
-  int prefetch = 0;              // batches made ahead at most; 0: two for each worker
+  bool shuffle = false;               // a new order each epoch, the same in every run
+  std::optional<uint64_t> seed = {};  // of the order; unset: random::seed() when the loader is made
+  bool drop_last = false;             // leave out a last batch that is not full
+  int workers = 0;                    // threads that make batches ahead; with 0 the loop makes them
+  int prefetch = 0;                   // batches made ahead at most; 0: two for each worker
   // Runs on each batch where it is made, e.g. a Normalize. What is random in it must depend on the
   // batch's epoch, number and indices alone.
-  std::function<void(Batch&)> transform;
+  std::function<void(Batch&)> transform = {};
 };
 
 // for (const Batch& batch : loader.epoch(3)) ...

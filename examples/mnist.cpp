@@ -83,23 +83,23 @@ void train(Arguments args) {
 
   ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
   JsonLogger json(std::cout);
-  const std::vector<EpochReport> reports =
-      trainer.fit(train_loader, test_loader,
-                  {.on_batch_end =
-                       [&](const BatchReport& report) {
-                         if (report.batch == 0) {
-                           progress.start(fmt::format("epoch {}/{}", report.epoch, report.epochs),
-                                          report.samples_of_epoch);
-                         }
-                         progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
-                       },
-                   .on_epoch_end =
-                       [&](const EpochReport& report) {
-                         progress.finish(fmt::format(
-                             "loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %",
-                             report.train_loss, *report.test_loss, 100 * *report.test_accuracy));
-                         if (args.json) json.log(report);
-                       }});
+  const std::vector<EpochReport> reports = trainer.fit(
+      train_loader, test_loader,
+      {.on_epoch_begin =
+           [&](int64_t epoch) {
+             progress.start(fmt::format("epoch {}/{}", epoch, args.epochs), train_loader.samples());
+           },
+       .on_batch_end =
+           [&](const BatchReport& report) {
+             progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
+           },
+       .on_epoch_end =
+           [&](const EpochReport& report) {
+             progress.finish(fmt::format("loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %",
+                                         report.train_loss, *report.test_loss,
+                                         100 * *report.test_accuracy));
+             if (args.json) json.log(report);
+           }});
 
   save_weights(*model, args.save,
                {{"model", args.model},

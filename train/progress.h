@@ -17,7 +17,7 @@ double steady_seconds();
 struct ProgressOptions {
   // Asked before each drawing, as windows change: 0 for no terminal, e.g.
   // [] { return terminal_width(STDERR_FILENO); }. Unset: none.
-  std::function<int()> width;
+  std::function<int()> width = {};
   double redraw_every = 0.1;  // seconds, on a terminal
   double line_every = 10;     // seconds, elsewhere
   std::function<double()> clock = steady_seconds;

@@ -136,6 +136,7 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
   stopping_ = false;
   std::vector<EpochReport> reports;
   for (int64_t epoch = options_.first_epoch; epoch <= options_.epochs && !stopping_; ++epoch) {
+    if (callbacks.on_epoch_begin) callbacks.on_epoch_begin(epoch);
     EpochReport report = train_epoch(train, epoch, callbacks);
     if (validation) {
       const Evaluation evaluation = evaluate(*validation);

@@ -20,10 +20,10 @@ using LossFunction = std::function<Tensor(const Tensor& outputs, const Tensor& t
 
 struct TrainerOptions {
   int64_t epochs = 1;
-  int64_t first_epoch =
-      1;                 // above 1 to go on with a run: orders, rates and masks are as in its rest
-  LrSchedule schedule;   // of the step from 0; unset: the optimizer's rates stay
-  double clip_norm = 0;  // of all gradients together; 0: no clipping
+  // Above 1 to go on with a run: orders, rates and dropout are those of its remaining epochs.
+  int64_t first_epoch = 1;
+  LrSchedule schedule = {};  // of the step from 0; unset: the optimizer's rates stay
+  double clip_norm = 0;      // of all gradients together; 0: no clipping
   LossFunction loss = [](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels);
   };
@@ -37,25 +37,26 @@ struct BatchReport {
   int64_t batch = 0, batches = 0;  // from 0
   int64_t samples = 0, samples_of_epoch = 0;
   double loss = 0;
-  std::optional<double> accuracy;
+  std::optional<double> accuracy = {};
 };
 
 struct EpochReport {
   int64_t epoch = 0;  // from 1
   double train_loss = 0;
-  std::optional<double> train_accuracy;
-  std::optional<double> test_loss, test_accuracy;
+  std::optional<double> train_accuracy = {};
+  std::optional<double> test_loss = {}, test_accuracy = {};
   double images_per_s = 0;  // of training
   double seconds = 0;       // of training, without the evaluation
 };
 
 struct Evaluation {
   double loss = 0;
-  std::optional<double> accuracy;
+  std::optional<double> accuracy = {};
   int64_t samples = 0;
 };
 
 struct TrainerCallbacks {
+  std::function<void(int64_t epoch)> on_epoch_begin = {};
   std::function<void(const BatchReport&)> on_batch_end = {};
   std::function<void(const EpochReport&)> on_epoch_end = {};  // after the evaluation
 };

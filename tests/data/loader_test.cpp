@@ -155,6 +155,13 @@ TEST(DataLoader, RefusesWhatWouldProduceNoBatch) {
               HasSubstr("got 64, -1, 0"));
 }
 
+TEST(DataLoader, SharesADatasetGivenByPointer) {
+  const auto dataset = std::make_shared<TensorDataset>(numbers(3));
+  EXPECT_EQ(&DataLoader(dataset).dataset(), dataset.get());
+  EXPECT_EQ(thrown<Error>([] { DataLoader(std::shared_ptr<const Dataset>()); }),
+            "[DataLoader] wants a data set, got a null pointer");
+}
+
 TEST(DataLoader, TakesTheThreadsSeedWhenItIsMade) {
   random::manual_seed(11);
   const DataLoader loader(numbers(50), {.shuffle = true});

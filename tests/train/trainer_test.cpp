@@ -224,26 +224,27 @@ TEST(Trainer, CallbacksSeeBatchesThenTheEpochAndCanStop) {
   Trainer trainer(model, optimizer,
                   {.epochs = 9, .loss = mean_of_outputs, .clock = [&] { return now; }});
   std::vector<std::string> events;
-  const auto reports =
-      trainer.fit(loader, loader,
-                  {.on_batch_end =
-                       [&](const BatchReport& report) {
-                         now += 0.5;
-                         EXPECT_EQ(report.epochs, 9);
-                         EXPECT_EQ(report.batches, 2);
-                         EXPECT_EQ(report.samples_of_epoch, 3);
-                         EXPECT_NEAR(report.loss, report.batch == 0 ? 10 : 29.0 / 3, 1e-5);
-                         events.push_back("batch " + std::to_string(report.batch) + " " +
-                                          std::to_string(report.samples));
-                       },
-                   .on_epoch_end =
-                       [&](const EpochReport& report) {
-                         EXPECT_NEAR(*report.test_loss, 29.0 / 3, 1e-5);
-                         events.push_back("epoch " + std::to_string(report.epoch));
-                         if (report.epoch == 2) trainer.stop();
-                       }});
-  EXPECT_THAT(events, ElementsAre("batch 0 2", "batch 1 3", "epoch 1", "batch 0 2", "batch 1 3",
-                                  "epoch 2"));
+  const auto reports = trainer.fit(
+      loader, loader,
+      {.on_epoch_begin = [&](int64_t epoch) { events.push_back("begin " + std::to_string(epoch)); },
+       .on_batch_end =
+           [&](const BatchReport& report) {
+             now += 0.5;
+             EXPECT_EQ(report.epochs, 9);
+             EXPECT_EQ(report.batches, 2);
+             EXPECT_EQ(report.samples_of_epoch, 3);
+             EXPECT_NEAR(report.loss, report.batch == 0 ? 10 : 29.0 / 3, 1e-5);
+             events.push_back("batch " + std::to_string(report.batch) + " " +
+                              std::to_string(report.samples));
+           },
+       .on_epoch_end =
+           [&](const EpochReport& report) {
+             EXPECT_NEAR(*report.test_loss, 29.0 / 3, 1e-5);
+             events.push_back("epoch " + std::to_string(report.epoch));
+             if (report.epoch == 2) trainer.stop();
+           }});
+  EXPECT_THAT(events, ElementsAre("begin 1", "batch 0 2", "batch 1 3", "epoch 1", "begin 2",
+                                  "batch 0 2", "batch 1 3", "epoch 2"));
   ASSERT_EQ(reports.size(), 2);
   EXPECT_DOUBLE_EQ(reports[0].seconds, 1);
   EXPECT_DOUBLE_EQ(reports[0].images_per_s, 3);
