@@ -54,8 +54,8 @@ class ByteSource {
       }
       checksum_ = uint32_t(crc32(checksum_, place, unsigned(got)));
       total += size_t(got);
+      offset_ += size_t(got);
     }
-    offset_ += total;
     return total;
   }
 
