@@ -32,7 +32,7 @@ struct Recipe {
   int64_t epochs;
   double max_lr;
 };
-constexpr Recipe recipes[] = {{"mlp", 5, 0.1}, {"lenet", 5, 0.1}, {"cnn", 3, 0.05}};
+constexpr Recipe recipes[] = {{"mlp", 5, 0.1}, {"lenet", 5, 0.05}, {"cnn", 3, 0.03}};
 
 const Recipe& recipe_of(const std::string& model) {
   for (const Recipe& recipe : recipes) {
@@ -153,7 +153,8 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch, "images a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--lr", args.lr, "top of the one-cycle learning rate; default: 0.1, cnn 0.05")
+  app.add_option("--lr", args.lr,
+                 "top of the one-cycle learning rate; default: mlp 0.1, lenet 0.05, cnn 0.03")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", args.seed,
                  "of weights, order and dropout; the same seed trains the same weights")
