@@ -102,37 +102,37 @@ struct BackwardInput {
     });
   }
 
-  // Neighbours whose vectors overlap must not be added one right after the other: a load waits
-  // for the store before to reach the cache. Tiles then go down the columns of pixels.
-  void add_columns(const T* gradient, T* padded) const {
-    const Steps down{g.out_w * g.outputs, g.row_offset(1)};
-    for (size_t i = 0; i < panels.size(); ++i) {
+  // One panel's taps for all pixels of an image. Neighbours whose vectors overlap must not be
+  // added one right after the other, as a load waits for the store before to reach the cache:
+  // tiles then go down the columns of pixels.
+  void image(size_t panel, const T* gradient, T* padded) const {
+    const Steps right{g.outputs, g.pixel_step()}, down{g.out_w * g.outputs, g.row_offset(1)};
+    if (right.window < conv_vectors * lanes<T>) {
       for (int64_t column = 0; column < g.out_w; ++column) {
-        pixels(i, g.out_h, down, gradient + column * g.outputs, padded + column * g.pixel_step());
+        pixels(panel, g.out_h, down, gradient + column * right.gradient,
+               padded + column * right.window);
       }
-    }
-  }
-  void add_rows(const T* gradient, T* padded) const {
-    const Steps right{g.outputs, g.pixel_step()};
-    for (int64_t row = 0; row < g.out_h; ++row) {
-      for (size_t i = 0; i < panels.size(); ++i) {
-        pixels(i, g.out_w, right, gradient + row * g.out_w * g.outputs, padded + g.row_offset(row));
+    } else {
+      for (int64_t row = 0; row < g.out_h; ++row) {
+        pixels(panel, g.out_w, right, gradient + row * down.gradient, padded + row * down.window);
       }
     }
   }
 
-  void image(int64_t index) const {
-    T* const to = dx + index * g.image_size();
+  void images(int64_t begin, int64_t end) const {
     const bool in_place = !g.padded() && g.run_length % lanes<T> == 0;
-    T* const padded = in_place ? to : thread_scratch<T>(g.padded_size() + lanes<T>);
-    std::fill_n(padded, g.padded_size(), T(0));
-    const T* const gradient = dy + index * g.out_size();
-    if (g.pixel_step() < conv_vectors * lanes<T>) {
-      add_columns(gradient, padded);
-    } else {
-      add_rows(gradient, padded);
+    const int64_t count = end - begin, size = g.padded_size();
+    T* const to = dx + begin * g.image_size();
+    T* const padded = in_place ? to : thread_scratch<T>(count * size + lanes<T>);
+    std::fill_n(padded, count * size, T(0));
+    for (size_t panel = 0; panel < panels.size(); ++panel) {
+      for (int64_t i = 0; i < count; ++i) {
+        image(panel, dy + (begin + i) * g.out_size(), padded + i * size);
+      }
     }
-    if (!in_place) unpad_image(g, padded, to);
+    for (int64_t i = 0; i < count && !in_place; ++i) {
+      unpad_image(g, padded + i * size, to + i * g.image_size());
+    }
   }
 };
 
@@ -151,9 +151,8 @@ void backward_input(const kernels::Conv2dBackwardInput& call) {
   const BackwardInput<T> work{
       g,      call.dy.as<T>(), static_cast<const T*>(packed->data()), call.dx.as<T>(),
       panels, offsets.data()};
-  parallel_for(g.images, g.image_grain(g.products()), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) work.image(i);
-  });
+  parallel_for(g.images, g.image_grain(g.products()),
+               [&](int64_t begin, int64_t end) { work.images(begin, end); });
 }
 
 }  // namespace

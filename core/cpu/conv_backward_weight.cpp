@@ -137,8 +137,10 @@ struct BackwardWeight {
       const int64_t pixels = rows * g.out_w;
       const T* gradient = dy + begin * g.out_size() + row * g.out_w * g.outputs + panel.first;
       Block block{padded, {row_offsets.data() + row, rows, g.out_w}, gradient, g.outputs, row == 0};
-      // Lanes of padding read the next pixel's gradients, which nobody uses, but never beyond dy.
-      if (gradient + (pixels - 1) * g.outputs + width > dy + g.images * g.out_size()) {
+      // Rows far apart fall on few sets of the cache. Lanes of padding may read the next pixel's
+      // gradients, which nobody uses, but never beyond dy.
+      if (g.outputs > conv_vectors * lanes<T> ||
+          gradient + (pixels - 1) * g.outputs + width > dy + g.images * g.out_size()) {
         copy_rows(gradient, pixels, panel.outputs, width, dy_copy);
         block.dy = dy_copy;
         block.ldb = width;

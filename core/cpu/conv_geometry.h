@@ -62,10 +62,12 @@ struct ConvGeometry {
   int64_t pixel_step() const { return params.stride.w * channels; }
   // Multiply-adds of one image.
   int64_t products() const { return out_size() * taps(); }
-  // Images to a chunk, when each needs so many multiply-adds: some 20 us or more.
+  // Images to a chunk, when each needs so many multiply-adds: some 20 us or more, and enough pixels
+  // for a weight to be worth its way from memory.
   int64_t image_grain(int64_t products_per_image) const {
-    constexpr int64_t chunk_products = 1 << 20;
-    return std::max<int64_t>(1, chunk_products / std::max<int64_t>(1, products_per_image));
+    constexpr int64_t chunk_products = 1 << 20, chunk_pixels = 128;
+    return std::max({int64_t(1), chunk_products / std::max<int64_t>(1, products_per_image),
+                     chunk_pixels / std::max<int64_t>(1, out_pixels())});
   }
 
   // Where each run starts in the padded image, from the window's first tap.
