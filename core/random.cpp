@@ -117,7 +117,7 @@ Tensor step_word(Device device) {
   for (const Tensor& word : generator().step_words) {
     if (word.device() == device) return word;
   }
-  const Tensor word = Tensor::empty({}, {.dtype = DType::i64, .device = device});
+  Tensor word = Tensor::empty({}, {.dtype = DType::i64, .device = device});
   write_step(word);
   generator().step_words.push_back(word);
   return word;

@@ -53,7 +53,7 @@ class WordSequence {
     const Words low = (state[0] & 0xffffffff) | state[1] << 32;
     const Words high = (state[2] & 0xffffffff) | state[3] << 32;
     uint64_t pairs[2 * blocks_at_once];
-    for (int i = 0; i < blocks_at_once; ++i) {
+    for (int64_t i = 0; i < blocks_at_once; ++i) {
       pairs[2 * i] = low[i];
       pairs[2 * i + 1] = high[i];
     }
