@@ -23,6 +23,7 @@ std::string to_string(const CrossEntropyParams& params);
 // 0..C-1 or ignore_index. loss is a scalar, or (N) without reduction; the mean is over the samples
 // that count, 0 when there are none. log_sum_exp (N) and the number that count (`counted`, scalar)
 // are kept for the backward; all three are f32, f64 for f64 logits.
+// A label out of range, which callers refuse, makes that sample's loss and gradient NaN.
 struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy_forward";
   TensorView logits, labels, loss, log_sum_exp, counted;
