@@ -55,15 +55,18 @@ void multiply(const Product& p, const T* a, const T* b, T* y, const Part& part) 
   }
 }
 
-// Calls f for the parts of the result, on all threads. A part has some 3 million products and a
-// multiple of 48 rows or columns, which is whole tiles of Eigen's kernels.
+// Calls f for the parts of the result, on all threads: a power of two of them, so that they share
+// the threads evenly, of 2 to 4 million products, but no narrower than 64, as each part packs the
+// whole other operand.
 template <class F>
 void for_each_part(const Product& p, F f) {
-  constexpr int64_t part_products = 3 << 20, tile = 48;
+  constexpr double part_products = 4e6;
   const bool split_rows = p.rows >= p.columns;
   const int64_t longer = split_rows ? p.rows : p.columns;
-  const int64_t products_of_one = std::max<int64_t>(1, p.depth * (split_rows ? p.columns : p.rows));
-  const int64_t grain = round_up(std::max<int64_t>(1, part_products / products_of_one), tile);
+  const double products = double(p.rows) * double(p.columns) * double(p.depth);
+  int64_t parts = 1;
+  while (double(parts) * part_products < products && longer >= 128 * parts) parts *= 2;
+  const int64_t grain = round_up(std::max<int64_t>(1, (longer + parts - 1) / parts), 16);
   parallel_for(longer, grain, [&](int64_t begin, int64_t end) {
     f(split_rows ? Part{begin, end - begin, 0, p.columns} : Part{0, p.rows, begin, end - begin});
   });

@@ -158,5 +158,57 @@ TEST_P(Conv, BitsDoNotDependOnTheNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Conv, ::testing::ValuesIn(conv_cases),
                          [](const auto& test) { return test.param.name; });
 
+// torch.nn.functional.conv2d and its autograd in f64 (PyTorch 1.13) on the same operands, turned to
+// (N, H, W, C). The values are multiples of 1/64, so they are exact in f32 as well.
+TEST(Conv, ValuesOfPyTorch) {
+  const ConvCase c("golden",
+                   {1,
+                    4,
+                    5,
+                    2,
+                    2,
+                    3,
+                    2,
+                    {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2}});
+  ASSERT_EQ(c.y(), Shape({1, 2, 7, 2}));
+  const Operands<float> operands{c,
+                                 testing::eighths(40, 7, 3, 17),
+                                 testing::eighths(12, 5, 1, 13),
+                                 {0.5, -0.25},
+                                 testing::eighths(28, 3, 2, 11)};
+  EXPECT_EQ(operands.forward(true, Activation::none).values(),
+            (Values{1.015625,  -0.34375,  1.4375,   -0.296875, -1.015625, 0.0,     -0.921875,
+                    -0.046875, 1.03125,   0.171875, 0.890625,  -0.28125,  0.5625,  -1.4375,
+                    0.453125,  -0.15625,  0.875,    -0.296875, 1.484375,  -0.125,  1.015625,
+                    -0.3125,   -1.578125, -0.5,     0.40625,   -0.078125, 0.84375, -0.125}));
+  EXPECT_EQ(
+      operands.backward_input().values(),
+      (Values{-0.015625, -0.0625,   0.171875, 0.171875,  0.015625,  -0.109375, 0.203125, 0.125,
+              0.046875,  -0.15625,  0.53125,  -0.015625, -0.3125,   -0.046875, 0.390625, 0.09375,
+              -0.453125, 0.234375,  0.25,     0.203125,  -0.078125, 0.03125,   0.109375, -0.25,
+              -0.046875, -0.015625, 0.140625, 0.390625,  -0.015625, -0.0625,   0.34375,  -0.03125,
+              -0.03125,  0.34375,   0.28125,  0.03125,   -0.09375,  -0.625,    0.21875,  0.09375}));
+  const Guarded<float> dweight(c.weight()), dbias({2});
+  operands.backward_weight(dweight, dbias);
+  EXPECT_EQ(dweight.values(), (Values{-0.203125, -0.296875, 0.265625, 0.34375, -0.46875, -0.4375,
+                                      0.28125, -0.421875, 0.90625, 0.4375, 0.078125, -0.09375}));
+  EXPECT_EQ(dbias.values(), (Values{-0.25, -0.5}));
+}
+
+// An infinite gradient reaches what its window covers, not the neighbours in the vectors.
+TEST(Conv, InfiniteGradientsStayInTheirWindow) {
+  const ConvCase c("infinite", {1, 1, 8, 3, 1, 1, 2, {}});
+  Operands<float> operands{c};
+  operands.dy.assign(7, 1);
+  operands.dy[2] = HUGE_VAL;
+  const Values dx = operands.backward_input().values();
+  for (int64_t pixel = 0; pixel < 8; ++pixel) {
+    const bool covered = pixel == 2 || pixel == 3;
+    for (int64_t channel = 0; channel < 3; ++channel) {
+      EXPECT_EQ(std::isfinite(dx[size_t(pixel * 3 + channel)]), !covered) << "pixel " << pixel;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace adret

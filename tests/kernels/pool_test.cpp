@@ -193,5 +193,49 @@ TEST(MaxPool, TheFirstNaNWins) {
   EXPECT_EQ(position.values()[0], 1);
 }
 
+// pytorch/pytorch#45357 and tracel-ai/burn#5791, values of torch.nn.functional.max_pool2d with
+// ceil_mode (PyTorch 1.13).
+TEST(MaxPool, ValuesOfPyTorchInCeilMode) {
+  const Guarded<float> kernel_of_one({1, 3, 4, 1}), padded({1, 3, 3, 1});
+  const Positions<uint8_t> position({1, 3, 3, 1});
+  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 6, 7, 1}, testing::eighths(42, 7, 3, 17)),
+                                .y = kernel_of_one,
+                                .pool = {.kernel = 1, .stride = 2}});
+  EXPECT_EQ(kernel_of_one.values(), (Values{-0.625, -1.0, 0.75, 0.375, 1.0, 0.625, 0.25, -0.125,
+                                            0.5, 0.125, -0.25, -0.625}));
+  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 5, 5, 1}, testing::eighths(25, 7, 3, 17)),
+                                .y = padded,
+                                .position = position.tensor,
+                                .pool = {.kernel = 2, .stride = 2, .padding = 1}});
+  EXPECT_EQ(padded.values(), (Values{-0.625, 0.25, 0.75, -0.375, 0.5, 1.0, -0.125, 0.75, 0.375}));
+  std::vector<int64_t> indices;  // in the image, as PyTorch counts
+  for (int64_t i = 0; i < 9; ++i) {
+    const int64_t tap = position.values()[size_t(i)];
+    indices.push_back((i / 3 * 2 - 1 + tap / 2) * 5 + i % 3 * 2 - 1 + tap % 2);
+  }
+  EXPECT_EQ(indices, (std::vector<int64_t>{0, 1, 4, 10, 11, 14, 20, 21, 23}));
+}
+
+// torch.nn.functional.avg_pool2d with ceil_mode (PyTorch 1.13): windows that reach beyond the
+// padding are divided by what is inside it.
+TEST(AvgPool, ValuesOfPyTorchInCeilMode) {
+  const Guarded<double> x({1, 6, 6, 1}, testing::eighths(36, 7, 3, 17)), y({1, 4, 4, 1});
+  kernels::Pool2dParams pool{.kernel = 3, .stride = 2, .padding = 1};
+  const auto expect = [&](const Values& expected) {
+    run(kernels::AvgPool2dForward{.x = x, .y = y, .pool = pool});
+    const Values actual = y.values();
+    for (size_t i = 0; i < 16; ++i) EXPECT_DOUBLE_EQ(actual[i], expected[i]) << "element " << i;
+  };
+  expect({-0.09722222222222222, -0.09722222222222222, 0.125, 0.0, -0.20833333333333334,
+          0.05555555555555555, 0.1527777777777778, 0.041666666666666664, -0.05555555555555555,
+          0.16666666666666666, 0.027777777777777776, -0.020833333333333332, 0.1875,
+          0.22916666666666666, 0.041666666666666664, 0.0625});
+  pool.count_include_pad = false;
+  expect({-0.21875, -0.14583333333333334, 0.1875, 0.0, -0.3125, 0.05555555555555555,
+          0.1527777777777778, 0.08333333333333333, -0.08333333333333333, 0.16666666666666666,
+          0.027777777777777776, -0.041666666666666664, 0.5625, 0.4583333333333333,
+          0.08333333333333333, 0.25});
+}
+
 }  // namespace
 }  // namespace adret

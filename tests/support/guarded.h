@@ -59,4 +59,14 @@ inline std::vector<double> random_values(int64_t count, uint32_t seed) {
   return values;
 }
 
+// ((i * factor + offset) mod modulus - modulus / 2) / 8 for i = 0, 1, ...: small eighths, of which
+// sums of products are exact.
+inline std::vector<double> eighths(int64_t count, int64_t factor, int64_t offset, int64_t modulus) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(double((i * factor + offset) % modulus - modulus / 2) / 8);
+  }
+  return values;
+}
+
 }  // namespace adret::testing
