@@ -63,15 +63,17 @@ struct BackwardInput {
   const std::vector<Panel>& panels;
   const int64_t* offsets;
 
-  // The pixels of a tile: from one to the next in dy, and in the padded image.
+  // From one pixel of a tile to the next: in dy, and in the padded image, where the tile may
+  // consist of two bands.
   struct Steps {
-    int64_t gradient, window;
+    int64_t gradient, window, band;
   };
 
   // Tile of pixels at `gradient`; `window` is where the first pixel's first tap lies.
-  template <int ROWS, int VECTORS>
+  template <int ROWS, int VECTORS, int BANDS>
   void tile(const Panel& panel, const Steps& steps, const T* gradient, const T* weight,
             T* window) const {
+    constexpr int band = ROWS / BANDS;
     RegisterTile<T, ROWS, VECTORS> sums;
     sums.each([](Vector<T>& sum, int, int) { sum = Vector<T>{}; });
     const int64_t start = 0;
@@ -81,41 +83,44 @@ struct BackwardInput {
     // of padding: the image is this thread's alone and has room for a vector behind it.
     const auto in_run = lane_numbers<T>() < T(panel.taps - (VECTORS - 1) * lanes<T>);
     sums.each([&](Vector<T>& sum, int row, int column) {
-      T* const to = window + row * steps.window + column * lanes<T>;
+      T* const to =
+          window + row / band * steps.band + row % band * steps.window + column * lanes<T>;
       if (column + 1 == VECTORS) sum = in_run ? sum : Vector<T>{};
       store(to, load(to) + sum);
-    });
-  }
-
-  // A panel's taps for `count` pixels that are `steps` apart.
-  void pixels(size_t panel_index, int64_t count, const Steps& steps, const T* gradient,
-              T* window) const {
-    const Panel& panel = panels[panel_index];
-    const T* weight = packed + int64_t(panel_index) * g.group_outputs * conv_vectors * lanes<T>;
-    gradient += panel.group * g.group_outputs;
-    window += offsets[panel.run] + panel.group * g.group_channels + panel.first_tap;
-    with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
-      for_each_tile<max_rows<vectors>>(count, [&](int64_t pixel, auto rows) {
-        tile<rows, vectors>(panel, steps, gradient + pixel * steps.gradient, weight,
-                            window + pixel * steps.window);
-      });
     });
   }
 
   // One panel's taps for all pixels of an image. Neighbours whose vectors overlap must not be
   // added one right after the other, as a load waits for the store before to reach the cache:
   // tiles then go down the columns of pixels.
-  void image(size_t panel, const T* gradient, T* padded) const {
-    const Steps right{g.outputs, g.pixel_step()}, down{g.out_w * g.outputs, g.row_offset(1)};
+  template <int VECTORS>
+  void image(const Panel& panel, const T* weight, const T* gradient, T* padded) const {
+    constexpr int rows_at_most = max_rows<VECTORS>;
+    const Steps right{g.outputs, g.pixel_step(), g.row_offset(1)};
+    const Steps down{g.out_w * g.outputs, g.row_offset(1), 0};
+    gradient += panel.group * g.group_outputs;
+    padded += offsets[panel.run] + panel.group * g.group_channels + panel.first_tap;
+    const auto add_line = [&](int64_t count, const Steps& steps, const T* from, T* to) {
+      for_each_tile<rows_at_most>(count, [&](int64_t pixel, auto rows) {
+        tile<rows, VECTORS, 1>(panel, steps, from + pixel * steps.gradient, weight,
+                               to + pixel * steps.window);
+      });
+    };
     if (right.window < conv_vectors * lanes<T>) {
       for (int64_t column = 0; column < g.out_w; ++column) {
-        pixels(panel, g.out_h, down, gradient + column * right.gradient,
-               padded + column * right.window);
+        add_line(g.out_h, down, gradient + column * right.gradient, padded + column * right.window);
       }
-    } else {
-      for (int64_t row = 0; row < g.out_h; ++row) {
-        pixels(panel, g.out_w, right, gradient + row * down.gradient, padded + row * down.window);
-      }
+      return;
+    }
+    int64_t row = 0;
+    for (; g.out_w <= rows_at_most / 2 && row + 1 < g.out_h; row += 2) {  // two short rows at once
+      with_constant<rows_at_most / 2>(g.out_w, [&](auto width) {
+        tile<2 * width, VECTORS, 2>(panel, right, gradient + row * down.gradient, weight,
+                                    padded + row * down.window);
+      });
+    }
+    for (; row < g.out_h; ++row) {
+      add_line(g.out_w, right, gradient + row * down.gradient, padded + row * down.window);
     }
   }
 
@@ -125,10 +130,14 @@ struct BackwardInput {
     T* const to = dx + begin * g.image_size();
     T* const padded = in_place ? to : thread_scratch<T>(count * size + lanes<T>);
     std::fill_n(padded, count * size, T(0));
-    for (size_t panel = 0; panel < panels.size(); ++panel) {
-      for (int64_t i = 0; i < count; ++i) {
-        image(panel, dy + (begin + i) * g.out_size(), padded + i * size);
-      }
+    const T* weight = packed;
+    for (const Panel& panel : panels) {
+      with_constant<conv_vectors>(panel.vectors, [&](auto vectors) {
+        for (int64_t i = 0; i < count; ++i) {
+          image<vectors>(panel, weight, dy + (begin + i) * g.out_size(), padded + i * size);
+        }
+      });
+      weight += g.group_outputs * conv_vectors * lanes<T>;
     }
     for (int64_t i = 0; i < count && !in_place; ++i) {
       unpad_image(g, padded + i * size, to + i * g.image_size());

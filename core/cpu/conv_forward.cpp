@@ -76,8 +76,8 @@ struct Forward {
   kernels::Activation activation;
   const int64_t* offsets;
 
-  // Tile of pixels at `window`; `out` is the first pixel's first output.
-  template <int ROWS, int VECTORS>
+  // Tile of pixels, in BANDS rows of the image, the first at `window`; `out` is its first output.
+  template <int ROWS, int VECTORS, int BANDS>
   void tile(const Pass<T>& pass, const T* window, T* out) const {
     RegisterTile<T, ROWS, VECTORS> sums;
     const int64_t tail = pass.panel.outputs - (VECTORS - 1) * lanes<T>;  // lanes in the last vector
@@ -88,8 +88,8 @@ struct Forward {
             : complete(column) ? load(from)
                                : load_first(from, tail);
     });
-    sums.template multiply_add<Adjacent::k>(window, g.pixel_step(), pass.weight, VECTORS * lanes<T>,
-                                            pass.runs);
+    sums.template multiply_add<Adjacent::k, BANDS>(window, g.pixel_step(), pass.weight,
+                                                   VECTORS * lanes<T>, pass.runs, g.row_offset(1));
     const bool relu = pass.last && activation == kernels::Activation::relu;
     sums.each([&](Vector<T>& sum, int row, int column) {
       if (relu) sum = sum < T(0) ? Vector<T>{} : sum;  // NaN stays
@@ -104,11 +104,20 @@ struct Forward {
 
   template <int VECTORS>
   void image(const Pass<T>& pass, const T* padded, T* out) const {
-    for (int64_t row = 0; row < g.out_h; ++row) {
-      const T* windows = padded + g.row_offset(row) + pass.panel.group * g.group_channels;
-      T* pixels = out + row * g.out_w * g.outputs + pass.panel.first;
-      for_each_tile<max_rows<VECTORS>>(g.out_w, [&](int64_t pixel, auto rows) {
-        tile<rows, VECTORS>(pass, windows + pixel * g.pixel_step(), pixels + pixel * g.outputs);
+    constexpr int rows_at_most = max_rows<VECTORS>;
+    padded += pass.panel.group * g.group_channels;
+    out += pass.panel.first;
+    int64_t row = 0;
+    for (; g.out_w <= rows_at_most / 2 && row + 1 < g.out_h; row += 2) {  // two short rows at once
+      with_constant<rows_at_most / 2>(g.out_w, [&](auto width) {
+        tile<2 * width, VECTORS, 2>(pass, padded + g.row_offset(row),
+                                    out + row * g.out_w * g.outputs);
+      });
+    }
+    for (; row < g.out_h; ++row) {
+      for_each_tile<rows_at_most>(g.out_w, [&](int64_t pixel, auto rows) {
+        tile<rows, VECTORS, 1>(pass, padded + g.row_offset(row) + pixel * g.pixel_step(),
+                               out + (row * g.out_w + pixel) * g.outputs);
       });
     }
   }
