@@ -1,8 +1,9 @@
 // Sums over the rows of a matrix: bias gradients.
 #pragma once
 
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/vector.h>
-#include <adret/core/storage.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ Vector<T> sum_rows(const T* from, int64_t rows, int64_t step) {
 // to[column] = sum over rows of from (rows, columns); zero for no rows.
 template <class T>
 void column_sums(const T* from, int64_t rows, int64_t columns, T* to) {
-  const int64_t grain = std::max<int64_t>(16, (1 << 15) / std::max<int64_t>(1, columns));
+  const int64_t grain = std::max<int64_t>(16, items_per_chunk(1 << 15, columns));
   const int64_t parts = std::max<int64_t>(1, chunk_count(rows, grain));
   const auto sum_part = [&](int64_t begin, int64_t end, T* sums) {
     const T* part = from + begin * columns;
@@ -42,8 +43,8 @@ void column_sums(const T* from, int64_t rows, int64_t columns, T* to) {
     sum_part(0, rows, to);
     return;
   }
-  const auto partial = Storage::allocate(size_t(parts * columns) * sizeof(T), Device::cpu());
-  T* const sums = static_cast<T*>(partial->data());
+  const Workspace<T> partial(parts * columns);
+  T* const sums = partial.data();
   parallel_chunks(rows, grain, [&](int64_t part, int64_t begin, int64_t end) {
     sum_part(begin, end, sums + part * columns);
   });

@@ -1,8 +1,9 @@
 // Fills, copies, casts and functions of one operand.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
+#include <adret/core/thread_pool.h>
 
 #include <cstring>
 #include <limits>
@@ -13,10 +14,6 @@ namespace adret::cpu {
 using kernels::UnaryOp;
 
 namespace {
-
-template <class T>
-constexpr bool is_float_type =
-    std::is_floating_point_v<T> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
 // Towards zero; beyond the range the nearest integer, and 0 for NaN, as CUDA converts.
 template <class Int, class Float>

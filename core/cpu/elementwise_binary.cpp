@@ -1,12 +1,12 @@
 // Functions of two operands that broadcast, and the broadcast by itself.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 namespace adret::cpu {

@@ -1,18 +1,15 @@
 // Kernels that only move elements.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cstring>
 
 namespace adret::cpu {
 namespace {
-
-// Chunks of whole items of `length` elements each.
-int64_t items_per_chunk(int64_t length) {
-  return std::max<int64_t>(1, memory_grain / std::max<int64_t>(1, length));
-}
 
 // y's dimensions with the strides in x, those that x passes as one merged, from the outermost on.
 struct Layout {
@@ -81,7 +78,8 @@ void permute(const kernels::Permute& call, const Layout& layout) {
     if (d != dense) outer.add(layout.size[d], {layout.x_stride[d], layout.y_stride[d]});
   }
   const int64_t strips = chunk_count(rows, tile);
-  parallel_for(outer.total() * strips, items_per_chunk(std::min(rows, tile) * columns),
+  parallel_for(outer.total() * strips,
+               items_per_chunk(memory_grain, std::min(rows, tile) * columns),
                [&](int64_t begin, int64_t end) {
                  for (int64_t item = begin; item < end; ++item) {
                    const auto offsets = outer.offsets(item / strips);
@@ -102,12 +100,13 @@ void copy_rows(const kernels::Permute& call, const Layout& layout) {
     rows.add(layout.size[d], {layout.x_stride[d]});
   const auto* x = call.x.as<std::byte>();
   auto* y = call.y.as<std::byte>();
-  parallel_for(rows.total(), items_per_chunk(length), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      std::memcpy(y + size_t(row * length) * size, x + size_t(rows.offsets(row)[0]) * size,
-                  size_t(length) * size);
-    }
-  });
+  parallel_for(rows.total(), items_per_chunk(memory_grain, length),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) {
+                   std::memcpy(y + size_t(row * length) * size,
+                               x + size_t(rows.offsets(row)[0]) * size, size_t(length) * size);
+                 }
+               });
 }
 
 }  // namespace
@@ -125,12 +124,13 @@ void run(const kernels::CopyRuns& call) {
   if (bytes == 0) return;
   const auto* x = call.x.as<std::byte>();
   auto* y = call.y.as<std::byte>();
-  parallel_for(call.count, items_per_chunk(call.length), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(y + size_t(call.y_offset + i * call.y_stride) * size,
-                  x + size_t(call.x_offset + i * call.x_stride) * size, bytes);
-    }
-  });
+  parallel_for(call.count, items_per_chunk(memory_grain, call.length),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   std::memcpy(y + size_t(call.y_offset + i * call.y_stride) * size,
+                               x + size_t(call.x_offset + i * call.x_stride) * size, bytes);
+                 }
+               });
 }
 
 void run(const kernels::GatherRows& call) {
@@ -141,7 +141,7 @@ void run(const kernels::GatherRows& call) {
   const auto* x = call.x.as<std::byte>();
   const int64_t* indices = call.indices.as<int64_t>();
   auto* y = call.y.as<std::byte>();
-  parallel_for(rows, items_per_chunk(length), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, items_per_chunk(memory_grain, length), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(y + size_t(i) * bytes, x + size_t(indices[i]) * bytes, bytes);
     }

@@ -124,9 +124,4 @@ LoopNest<N> broadcast_nest(const Shape& shape, const std::array<Shape, N>& opera
   return nest;
 }
 
-// Elements of a chunk, so that starting a second thread pays: for loops bound by memory, and for
-// those with some tens of operations an element.
-inline constexpr int64_t memory_grain = 16384;
-inline constexpr int64_t math_grain = 4096;
-
 }  // namespace adret::cpu

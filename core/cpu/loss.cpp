@@ -1,9 +1,10 @@
 // Cross-entropy of logits, a row a sample.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/reduce_rows.h>
 #include <adret/core/cpu/workspace.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,10 +31,6 @@ class Labels {
   TensorView view_;
   int64_t classes_, ignore_index_;
 };
-
-int64_t samples_per_chunk(int64_t classes) {
-  return std::max<int64_t>(1, math_grain / std::max<int64_t>(1, classes));
-}
 
 // log(sum(exp(x))) of one row.
 template <class T>
@@ -68,7 +65,7 @@ void forward(const kernels::CrossEntropyForward& call) {
   const T* logits = call.logits.as<T>();
   T *loss = call.loss.as<T>(), *log_sums = call.log_sum_exp.as<T>();
   const Workspace<double> losses(samples);
-  parallel_for(samples, samples_per_chunk(classes), [&](int64_t begin, int64_t end) {
+  parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* x = logits + i * classes;
       const double log_sum = log_sum_exp(x, classes);
@@ -117,7 +114,7 @@ void backward(const kernels::CrossEntropyBackward& call) {
   const bool per_sample = params.reduction == Reduction::none;
   const bool is_mean = params.reduction == Reduction::mean;
   const double divisor = is_mean ? std::max(1.0, double(*call.counted.as<T>())) : 1.0;
-  parallel_for(samples, samples_per_chunk(classes), [&](int64_t begin, int64_t end) {
+  parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t label = labels[i];
       T* dx = dlogits + i * classes;

@@ -3,6 +3,7 @@
 #include <adret/core/cpu/column_sums.h>
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/eigen.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/thread_pool.h>
 
@@ -88,13 +89,12 @@ void matmul(const kernels::Matmul& call) {
     multiply(product, a, b, y);
     return;
   }
-  const int64_t size = std::max<int64_t>(1, rows * columns * depth);
-  parallel_for(
-      call.y.shape[0], std::max<int64_t>(1, (1 << 20) / size), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          multiply(product, a + i * rows * depth, b + i * depth * columns, y + i * rows * columns);
-        }
-      });
+  const int64_t grain = items_per_chunk(1 << 20, rows * columns * depth);
+  parallel_for(call.y.shape[0], grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      multiply(product, a + i * rows * depth, b + i * depth * columns, y + i * rows * columns);
+    }
+  });
 }
 
 template <class T>

@@ -1,9 +1,10 @@
 // Batch normalisation, channels last: rows (..., C), all loops along the channels.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,9 +22,7 @@ struct Rows {
 
   explicit Rows(const TensorView& x)
       : count(x.numel() / std::max<int64_t>(1, x.shape[-1])), channels(x.shape[-1]) {}
-  int64_t per_chunk(int64_t elements) const {
-    return std::max<int64_t>(1, elements / std::max<int64_t>(1, channels));
-  }
+  int64_t per_chunk(int64_t elements) const { return items_per_chunk(elements, channels); }
 };
 
 // sums[c] = the sum of term(row * channels + c, c) over the rows first..last-1.

@@ -1,9 +1,10 @@
 // Optimizer steps and gradient clipping: one pass over the elements of all active segments.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 // Max and average pooling, vectorised over the channels of a window.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/vector.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
-#include <type_traits>
 
 namespace adret::cpu {
 namespace {
@@ -35,12 +35,8 @@ struct PoolGeometry {
   int64_t out_row_size() const { return out_w * channels; }
   int64_t out_rows() const { return images * out_h; }
   // Output rows, or images, to a chunk of some ten thousand elements.
-  int64_t row_grain() const {
-    return std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(1, out_row_size()));
-  }
-  int64_t image_grain() const {
-    return std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, image_size()));
-  }
+  int64_t row_grain() const { return items_per_chunk(1 << 14, out_row_size()); }
+  int64_t image_grain() const { return items_per_chunk(1 << 15, image_size()); }
   Span rows(int64_t out) const {
     return window_span(out, h, pool.kernel.h, pool.stride.h, pool.padding.h);
   }
@@ -181,7 +177,7 @@ class TiledMaxBackward {
     const int64_t channels = g_.channels;
     const bool may_spill = channels < lanes<T> && out + lanes<T> <= out_end_;
     for (int64_t c = 0; c < channels; c += lanes<T>) {
-      if (c + lanes < T >> channels &&
+      if (channels < c + lanes<T> &&
           !(may_spill && to + (taps - 1) * channels + lanes<T> <= to_end)) {
         single_channels(out, to, c, first_tap, taps);
         return;

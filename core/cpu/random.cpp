@@ -1,9 +1,10 @@
 // Random fills and dropout, a vector of Philox blocks at a time.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector.h>
 #include <adret/core/philox.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>

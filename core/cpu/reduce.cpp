@@ -1,5 +1,6 @@
 // Reductions: rows of neighbouring outputs are reduced together, chunk by chunk.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/reduce_rows.h>
@@ -45,7 +46,7 @@ struct Plan {
 
   int64_t blocks() const { return chunk_count(width, block_width); }
   int64_t rows_per_chunk() const {
-    return std::max<int64_t>(1, chunk_elements / std::clamp<int64_t>(width, 1, block_width));
+    return items_per_chunk(chunk_elements, std::min(width, block_width));
   }
   int64_t chunks() const {
     return std::max<int64_t>(1, chunk_count(rows.total(), rows_per_chunk()));
@@ -68,7 +69,7 @@ class Reduction {
     if (chunks == 1 && plan_.width == 1) return run_rows();
     if (chunks == 1) {
       const int64_t elements = plan_.rows.total() * pitch;
-      const int64_t grain = std::max<int64_t>(1, memory_grain / std::max<int64_t>(1, elements));
+      const int64_t grain = items_per_chunk(memory_grain, elements);
       parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
         Result result[block_width];
         for (int64_t output = begin; output < end; ++output) {
@@ -85,7 +86,7 @@ class Reduction {
         reduce_chunk(task / chunks, task % chunks, partials + task * pitch);
       }
     });
-    const int64_t grain = std::max<int64_t>(1, memory_grain / (chunks * pitch));
+    const int64_t grain = items_per_chunk(memory_grain, chunks * pitch);
     parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
       for (int64_t output = begin; output < end; ++output) {
         Result* first = partials + output * chunks * pitch;
@@ -100,7 +101,7 @@ class Reduction {
   void run_rows() const {
     const int64_t stride = plan_.outer.inner_strides()[0], total = plan_.rows.total();
     plan_.outer.parallel_runs(
-        std::max<int64_t>(1, math_grain / (total + 1)),
+        items_per_chunk(math_grain, total + 1),
         [&](int64_t first, const auto& offsets, int64_t outputs) {
           for (int64_t i = 0; i < outputs; ++i) {
             y_[first + i] = T(double(reduce_output(x_ + offsets[0] + i * stride)) / divisor_);

@@ -1,9 +1,10 @@
 // Softmax and its logarithm: along rows when the dimension is the last, else for many columns at
 // once.
 #include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/reduce_rows.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,15 +27,14 @@ struct Layout {
   // f(offset, width) for every block of columns, on all threads; width is 1 for rows.
   template <class F>
   void for_blocks(F f) const {
-    const int64_t elements = std::max<int64_t>(1, length * std::min(inner, block_width));
-    parallel_for(outer * blocks(), std::max<int64_t>(1, math_grain / elements),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t block = begin; block < end; ++block) {
-                     const int64_t column = block % blocks() * block_width;
-                     f(block / blocks() * length * inner + column,
-                       std::min(block_width, inner - column));
-                   }
-                 });
+    const int64_t elements = length * std::min(inner, block_width);
+    parallel_for(
+        outer * blocks(), items_per_chunk(math_grain, elements), [&](int64_t begin, int64_t end) {
+          for (int64_t block = begin; block < end; ++block) {
+            const int64_t column = block % blocks() * block_width;
+            f(block / blocks() * length * inner + column, std::min(block_width, inner - column));
+          }
+        });
   }
 };
 
