@@ -153,10 +153,10 @@ class Engine {
     if (gradient.shape() == spec.shape && gradient.dtype() == spec.dtype &&
         gradient.device() == spec.device)
       return;
-    throw ShapeError(fmt::format(
-        "[{}] backward returned a gradient {} {} {} for input {}, which is {} {} {}", node.name(),
-        to_string(gradient.shape()), adret::name(gradient.dtype()), to_string(gradient.device()),
-        input, to_string(spec.shape), adret::name(spec.dtype), to_string(spec.device)));
+    throw ShapeError(
+        fmt::format("[{}] backward returned a gradient {} for input {}, which is {} {} {}",
+                    node.name(), to_string(TensorView(gradient)), input, to_string(spec.shape),
+                    adret::name(spec.dtype), to_string(spec.device)));
   }
 
   // The first gradient is taken as it is; the sum goes into memory that nobody else sees.
@@ -223,10 +223,8 @@ Tensor root_gradient(const char* function, const Tensor& output, const Tensor& g
   }
   if (given.shape() != output.shape() || given.dtype() != output.dtype() ||
       given.device() != output.device()) {
-    throw ShapeError(fmt::format("[{}] grad_outputs holds {} {} {} for an output {} {} {}",
-                                 function, to_string(given.shape()), name(given.dtype()),
-                                 to_string(given.device()), to_string(output.shape()),
-                                 name(output.dtype()), to_string(output.device())));
+    throw ShapeError(fmt::format("[{}] grad_outputs holds {} for an output {}", function,
+                                 to_string(TensorView(given)), to_string(TensorView(output))));
   }
   return given;
 }

@@ -134,10 +134,8 @@ void Tensor::set_grad(const Tensor& grad) {
   }
   if (grad.defined() &&
       (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
-    throw ShapeError(
-        fmt::format("[set_grad] the gradient is {} {} {}, the tensor {} {} {}; they must agree",
-                    to_string(grad.shape()), adret::name(grad.dtype()), to_string(grad.device()),
-                    to_string(shape()), adret::name(dtype()), to_string(device())));
+    throw ShapeError(fmt::format("[set_grad] the gradient is {}, the tensor {}; they must agree",
+                                 to_string(TensorView(grad)), to_string(TensorView(*this))));
   }
   leaf->grad = grad;
 }

@@ -1,4 +1,5 @@
-// Checks that the functions share, so that each is written once and every text reads alike.
+// What the functions share: their checks, each written once so that every text reads alike, and how
+// results are made.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -7,7 +8,8 @@
 
 namespace adret::check {
 
-// An argument by its name in the function's signature. Undefined ones pass every check.
+// An argument by its name in the function's signature. same_device, alike, shape and dtype let an
+// undefined one pass.
 struct Argument {
   const char* name;
   const Tensor& tensor;
@@ -63,5 +65,10 @@ inline Tensor empty_like(const Tensor& like, const Shape& shape) {
   return Tensor::empty(shape, {.dtype = like.dtype(), .device = like.device()});
 }
 inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.shape()); }
+
+// In which losses and statistics of x are computed: f32, or f64 for f64.
+inline DType wide_dtype(const Tensor& x) {
+  return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+}
 
 }  // namespace adret

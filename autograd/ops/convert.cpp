@@ -15,22 +15,15 @@ struct CloneBackward final : Node {
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override { return {grads[0]}; }
 };
 
-struct ToDeviceBackward final : Node {
-  explicit ToDeviceBackward(Device source) : source(source) {}
+// Of a conversion from a Source, which is a Device or a DType.
+template <class Source>
+struct ToBackward final : Node {
+  explicit ToBackward(Source source) : source(source) {}
   const char* name() const override { return "to"; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     return {grads[0].to(source)};
   }
-  Device source;
-};
-
-struct CastBackward final : Node {
-  explicit CastBackward(DType source) : source(source) {}
-  const char* name() const override { return "to"; }
-  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {grads[0].to(source)};
-  }
-  DType source;
+  Source source;
 };
 
 }  // namespace
@@ -49,7 +42,7 @@ Tensor Tensor::to(Device device) const {
     NoGrad no_grad;
     copy_(y, *this);
   }
-  record<ToDeviceBackward>({y}, {*this}, this->device());
+  record<ToBackward<Device>>({y}, {*this}, this->device());
   return y;
 }
 
@@ -57,7 +50,7 @@ Tensor Tensor::to(DType dtype) const {
   if (dtype == this->dtype()) return *this;
   Tensor y = empty(shape(), {.dtype = dtype, .device = device()});
   run(Cast{.x = *this, .y = y});
-  if (is_floating(dtype)) record<CastBackward>({y}, {*this}, this->dtype());
+  if (is_floating(dtype)) record<ToBackward<DType>>({y}, {*this}, this->dtype());
   return y;
 }
 

@@ -16,9 +16,6 @@ namespace {
 
 using namespace kernels;
 
-// Losses are f32, or f64 for f64 operands.
-DType loss_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 // -- cross-entropy -------------------------------------------------------------------
 
 // logits (N, C), labels (N).
@@ -113,7 +110,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   const Tensor flat_labels = labels.rank() == 1 ? labels : labels.reshape({samples});
   const bool reduced = options.reduction != Reduction::none;
 
-  const TensorOptions wide{.dtype = loss_dtype(logits), .device = logits.device()};
+  const TensorOptions wide{.dtype = wide_dtype(logits), .device = logits.device()};
   Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
   const Tensor log_sum_exp = Tensor::empty({samples}, wide);
   const Tensor counted = Tensor::empty({}, wide);
@@ -141,7 +138,7 @@ Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions
                               "reshape one of them",
                               to_string(prediction.shape()), to_string(target.shape())));
   }
-  const DType wide = loss_dtype(prediction);
+  const DType wide = wide_dtype(prediction);
   Tensor squares = square(prediction.to(wide) - target.to(wide));
   switch (options.reduction) {
     case Reduction::none: return squares;

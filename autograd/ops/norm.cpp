@@ -12,11 +12,6 @@ namespace {
 
 using namespace kernels;
 
-// Statistics and parameters are f32, or f64 for f64 inputs.
-DType statistics_dtype(const Tensor& x) {
-  return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-}
-
 // Values per channel of x (..., C).
 int64_t count_per_channel(const Tensor& x) { return x.shape().without(x.rank() - 1).numel(); }
 
@@ -56,7 +51,7 @@ struct BatchNormNode final : Node {
   // From public functions, with the statistics as functions of x: can be differentiated again.
   std::vector<Tensor> composed(const Tensor& grad) const {
     const Tensor& in = x.unpack(*this);
-    const DType dtype = statistics_dtype(in);
+    const DType dtype = wide_dtype(in);
     const Tensor dy = grad.to(dtype), wide = in.to(dtype);
     const Tensor centred = wide - channel_mean(wide);
     const Tensor scale = reciprocal(sqrt(channel_mean(square(centred)) + epsilon));
@@ -84,7 +79,7 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
                               "larger batch or image, or evaluation mode",
                               to_string(x.shape()), count_per_channel(x)));
   }
-  const TensorOptions wide{.dtype = statistics_dtype(x), .device = x.device()};
+  const TensorOptions wide{.dtype = wide_dtype(x), .device = x.device()};
   Tensor y = empty_like(x);
   const Tensor mean = Tensor::empty({x.size(-1)}, wide), rstd = Tensor::empty({x.size(-1)}, wide);
   run(BatchNormForward{.x = x,
@@ -115,7 +110,7 @@ struct BatchNormInferenceNode final : Node {
 
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     const Tensor& in = x.unpack(*this);
-    const DType dtype = statistics_dtype(in);
+    const DType dtype = wide_dtype(in);
     const Tensor dy = grads[0].to(dtype);
     const Tensor scale = reciprocal(sqrt(var.unpack(*this) + epsilon));
     std::vector<Tensor> result(3);
@@ -157,7 +152,7 @@ void check_operands(const Operands& in, bool training) {
                                           {"running_var", in.running_var}}) {
     check::same_device("batch_norm", {"x", in.x}, argument);
     check::shape("batch_norm", argument, {in.x.size(-1)});
-    check::dtype("batch_norm", argument, statistics_dtype(in.x));
+    check::dtype("batch_norm", argument, wide_dtype(in.x));
   }
   if (in.running_mean.defined() != in.running_var.defined() ||
       (!training && !in.running_mean.defined())) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace kernels;
 
-// What a reduced does to a shape.
+// What a reduction does to a shape.
 struct Reduced {
   uint32_t dims = 0;  // bit i: dimension i is reduced
   Shape kept;         // reduced dimensions have size 1
@@ -58,7 +58,7 @@ struct SumBackward final : Node {
 // Max and min.
 struct ExtremeBackward final : Node {
   ExtremeBackward(ReduceOp op, const Tensor& x, const Tensor& y, const Reduced& reduced)
-      : op(op), x(x), y(y), dims(reduced.dims), kept(reduced.kept) {}
+      : op(op), x(x), y(y), kept(reduced.kept) {}
   const char* name() const override { return to_string(op); }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     const Tensor& in = x.unpack(*this);
@@ -70,7 +70,6 @@ struct ExtremeBackward final : Node {
   ReduceOp op;
   SavedTensor x;
   SavedOutput y;
-  uint32_t dims;
   Shape kept;
 };
 
