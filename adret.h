@@ -36,6 +36,7 @@
 #include <adret/layers/activation.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
+#include <adret/layers/eval_mode.h>
 #include <adret/layers/flatten.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>

@@ -1,6 +1,7 @@
 // The dry run of a model, and the table of what it found.
 #include <adret/autograd/grad_mode.h>
 #include <adret/core/decorators/dry_run.h>
+#include <adret/layers/eval_mode.h>
 #include <adret/layers/summary.h>
 #include <fmt/core.h>
 
@@ -10,12 +11,11 @@
 namespace adret {
 namespace {
 
-// Puts a model into evaluation and watches its layers' outputs; takes both back.
+// Notes the shapes of all layers' outputs in their rows while it lives.
 class Watch {
  public:
-  Watch(Module& model, std::vector<SummaryRow>& rows) : modules_(model.named_modules()) {
-    for (const NamedModule& entry : modules_) modes_.push_back(entry.module->training());
-    model.eval();
+  Watch(const std::vector<NamedModule>& modules, std::vector<SummaryRow>& rows)
+      : modules_(modules) {
     for (size_t i = 0; i < modules_.size(); ++i) {
       hooks_.push_back(modules_[i].module->add_forward_hook(
           [&rows, i](Module&, const Tensor& y) { rows[i].outputs.push_back(y.shape()); }));
@@ -24,17 +24,13 @@ class Watch {
   ~Watch() {
     for (size_t i = 0; i < modules_.size(); ++i) {
       modules_[i].module->remove_forward_hook(hooks_[i]);
-      modules_[i].module->train(modes_[i]);  // sets the tree below, whose turn comes after
     }
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  const std::vector<NamedModule>& modules() const { return modules_; }
-
  private:
-  std::vector<NamedModule> modules_;
-  std::vector<bool> modes_;
+  const std::vector<NamedModule>& modules_;
   std::vector<int> hooks_;
 };
 
@@ -90,15 +86,17 @@ std::string print(const std::vector<Line>& lines) {
 
 std::vector<SummaryRow> summarize(Module& model, const Shape& input) {
   const NoGrad no_grad;
-  std::vector<SummaryRow> rows(model.named_modules().size());
-  const Watch watch(model, rows);
+  const EvalMode evaluation(model);
+  const std::vector<NamedModule> modules = model.named_modules();
+  std::vector<SummaryRow> rows(modules.size());
+  const Watch watch(modules, rows);
   const Tensor x = Tensor::empty(input, input_options(model));
   const std::string outside = NameScope::path();
   DryRun dry_run;
   model.call(x);
   const std::string root = (outside.empty() ? "" : outside + "/") + model.name();
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto& [name, module] = watch.modules()[i];
+    const auto& [name, module] = modules[i];
     std::string path = root;
     if (!name.empty()) path.append("/").append(name);
     std::replace(path.begin() + std::ptrdiff_t(root.size()), path.end(), '.', '/');

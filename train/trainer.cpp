@@ -3,12 +3,12 @@
 #include <adret/core/error.h>
 #include <adret/core/random.h>
 #include <adret/core/tensor_view.h>
+#include <adret/layers/eval_mode.h>
 #include <adret/train/metrics.h>
 #include <adret/train/trainer.h>
 #include <fmt/core.h>
 
 #include <cmath>
-#include <string>
 #include <utility>
 
 namespace adret {
@@ -29,23 +29,6 @@ double read_scalar(const Tensor& scalar) {
   return scalar.dtype() == DType::f64 ? scalar.item<double>()
                                       : double(scalar.to(DType::f32).item());
 }
-
-// The mode of every layer of a tree, put back at the end of the scope.
-class RestoreModes {
- public:
-  explicit RestoreModes(Module& model) : modules_(model.named_modules()) {
-    for (const NamedModule& entry : modules_) modes_.push_back(entry.module->training());
-  }
-  ~RestoreModes() {  // a parent comes before its children, whose modes it sets too
-    for (size_t i = 0; i < modes_.size(); ++i) modules_[i].module->train(modes_[i]);
-  }
-  RestoreModes(const RestoreModes&) = delete;
-  RestoreModes& operator=(const RestoreModes&) = delete;
-
- private:
-  std::vector<NamedModule> modules_;
-  std::vector<bool> modes_;
-};
 
 Device device_of(const Module& model) {
   const auto parameters = model.parameters();
@@ -197,8 +180,7 @@ void Trainer::train_step(const Batch& batch, int64_t step, Statistics& statistic
 Evaluation Trainer::evaluate(const DataLoader& loader) {
   const NameScope scope("evaluate");
   const NoGrad no_grad;
-  const RestoreModes restore(model_);
-  model_.eval();
+  const EvalMode evaluation(model_);
   Statistics statistics(device_of(model_), false);
   for (const Batch& batch : loader.epoch(0)) {
     const Tensor targets = batch.targets.to(statistics.device());
