@@ -1,4 +1,4 @@
-// Known beginnings of files.
+// Looking at paths, and the known beginnings of files.
 #include <adret/data/file_kind.h>
 #include <fmt/core.h>
 
@@ -36,6 +36,12 @@ constexpr Beginning beginnings[] = {
 };
 
 }  // namespace
+
+const char* why_no_file(const std::filesystem::path& path) {
+  std::error_code status;
+  if (std::filesystem::is_regular_file(path, status)) return nullptr;
+  return std::filesystem::exists(path, status) ? "this is not a file" : "there is no such file";
+}
 
 std::string describe_content(std::span<const std::byte> first_bytes) {
   if (first_bytes.empty()) return "empty";

@@ -30,10 +30,7 @@ constexpr uint64_t best_compression = 1032;
 class ByteSource {
  public:
   explicit ByteSource(const fs::path& path) : path_(path) {
-    std::error_code status;
-    if (!fs::is_regular_file(path, status)) {
-      fail(fs::exists(path, status) ? "this is not a file" : "there is no such file");
-    }
+    if (const char* reason = why_no_file(path)) fail(reason);
     size_on_disk_ = fs::file_size(path);
     file_.reset(gzopen(path.c_str(), "rb"));
     if (!file_) fail(fmt::format("it cannot be opened: {}", std::strerror(errno)));

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,10 +35,7 @@ namespace fs = std::filesystem;
 }
 
 std::vector<char> read_all(const fs::path& path) {
-  std::error_code status;
-  if (!fs::is_regular_file(path, status)) {
-    fail(path, fs::exists(path, status) ? "this is not a file" : "there is no such file");
-  }
+  if (const char* reason = why_no_file(path)) fail(path, reason);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(path, "it cannot be opened");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -117,9 +113,8 @@ Tensor load_image(const fs::path& path, const ImageOptions& options) {
   if (!pixels) {
     fail(path,
          fmt::format("expected a PNG or BMP image, found {} of {} bytes that cannot be decoded: {}",
-                     describe_content(
-                         std::as_bytes(std::span(file).first(std::min<size_t>(file.size(), 16)))),
-                     file.size(), stbi_failure_reason()));
+                     describe_content(std::as_bytes(std::span(file))), file.size(),
+                     stbi_failure_reason()));
   }
   if (options.channels) channels = options.channels;
   const Shape shape = {height, width, channels};

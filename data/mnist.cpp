@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <utility>
 
 namespace adret {
 namespace {

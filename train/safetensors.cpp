@@ -10,7 +10,6 @@
 #include <bit>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <span>
 
@@ -54,10 +53,7 @@ struct Entry {
 class Reader {
  public:
   explicit Reader(const fs::path& path) : path_(path) {
-    std::error_code status;
-    if (!fs::is_regular_file(path, status)) {
-      fail(fs::exists(path, status) ? "this is not a file" : "there is no such file");
-    }
+    if (const char* reason = why_no_file(path)) fail(reason);
     file_bytes_ = fs::file_size(path);
     file_.open(path, std::ios::binary);
     if (!file_) fail("it cannot be opened");
