@@ -64,16 +64,16 @@ class Tensor {
   Device device() const { return body().storage->device(); }
   size_t bytes() const { return size_t(numel()) * size_of(dtype()); }
 
-  // -- reading; copies from the device, converts nothing
-  // -------------------------------------------- The one element. Throws ShapeError for another
-  // number of elements or another dtype than T's.
+  // -- reading; copies from the device, converts nothing ----------------------------------------
+  // The one element. Throws ShapeError for another number of elements, or another dtype than
+  // T's.
   template <class T = float>
   T item() const;
   template <class T = float>
   std::vector<T> to_vector() const;
 
-  // -- copies; differentiable (defined in autograd/ops)
-  // ----------------------------------------------
+  // -- copies; differentiable (defined in autograd/ops) -----------------------------------------
+  // `to` gives this very tensor where there is nothing to convert.
   Tensor clone() const;
   Tensor to(Device device) const;
   Tensor to(DType dtype) const;
@@ -81,9 +81,9 @@ class Tensor {
   Tensor reshape(std::initializer_list<int64_t> sizes) const;
   Tensor reshape(const Shape& shape) const;
 
-  // -- gradients (defined in autograd)
-  // --------------------------------------------------------------- True for a leaf that asked for
-  // a gradient and for everything computed from one.
+  // -- gradients (defined in autograd) ----------------------------------------------------------
+  // True for a leaf that asked for a gradient, and for everything that was computed from one and
+  // recorded.
   bool requires_grad() const { return bool(body().node); }
   bool is_leaf() const;
   // Marks a floating leaf. Throws Error on the result of a recorded function.
@@ -98,8 +98,8 @@ class Tensor {
   // The same elements outside the graph.
   Tensor detach() const;
 
-  // -- for the library and custom kernels
-  // -------------------------------------------------------------
+  // -- for the library and custom kernels -------------------------------------------------------
+  // An operand of a kernel call; wants core/tensor_view.h.
   operator TensorView() const;
   void* data() const { return static_cast<std::byte*>(body().storage->data()) + body().offset; }
   // The elements as T, on the CPU. Throws ShapeError for another dtype, DeviceError elsewhere.

@@ -51,7 +51,7 @@ std::vector<kernels::Operand> outputs(const Kernel& kernel);
 double flops(const Kernel& kernel);
 // What must be read and written at least: the bytes of all operands.
 double bytes_moved(const Kernel& kernel);
-// The device of the first defined operand.
+// The device that the operands share.
 Device device_of(const Kernel& kernel);
 // "conv2d_forward x=(64, 28, 28, 1) f32 cpu ... stride 1x1 ..."
 std::string to_string(const Kernel& kernel);

@@ -1,4 +1,4 @@
-// What the kernel structs are made of: named operands, and the defaults for their costs.
+// What the kernel structs are made of: named operands, and what each struct must offer.
 #pragma once
 
 #include <adret/core/tensor_view.h>
