@@ -4,7 +4,6 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
 
-#include <cmath>
 #include <limits>
 
 #include "tests/support/expect_error.h"

@@ -5,6 +5,8 @@
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/support/expect_error.h"
 
 namespace adret {
@@ -93,8 +95,15 @@ TEST(Custom, CrossesTheWaistLikeAnyKernel) {
 }
 
 TEST(NameScope, IsAPathPerThread) {
-  NameScope outer("net"), inner("conv1");
-  EXPECT_EQ(NameScope::path(), "net/conv1");
+  const NameScope outer("net");
+  {
+    const NameScope inner("conv1");
+    EXPECT_EQ(NameScope::path(), "net/conv1");
+    std::string elsewhere = "not asked";
+    std::thread([&] { elsewhere = NameScope::path(); }).join();
+    EXPECT_EQ(elsewhere, "");
+  }
+  EXPECT_EQ(NameScope::path(), "net");
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <numeric>
-#include <set>
 #include <thread>
 
 #include "tests/support/files.h"

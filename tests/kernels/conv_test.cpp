@@ -1,10 +1,10 @@
 // Convolution kernels against loops in f64, golden values of PyTorch, and themselves on other
 // numbers of threads.
+#include "tests/support/close.h"
 #include "tests/support/guarded.h"
 #include "tests/support/reference.h"
 
 #include <adret/core/kernels/kernel.h>
-#include <adret/core/thread_pool.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,6 +15,7 @@ namespace {
 
 using kernels::Activation;
 using testing::ConvSizes;
+using testing::expect_same_for_any_threads;
 using testing::Guarded;
 using testing::Sums;
 using testing::Values;
@@ -140,19 +141,12 @@ TEST_P(Conv, BackwardEqualsTheDefinition) {
 
 TEST_P(Conv, BitsDoNotDependOnTheNumberOfThreads) {
   const Operands<float> operands{GetParam()};
-  const int before = num_threads();
-  std::vector<std::vector<float>> first;
-  for (int threads = 1; threads <= 4; ++threads) {
-    set_num_threads(threads);
+  expect_same_for_any_threads([&] {
     const Guarded<float> dweight(operands.c.weight()), dbias({operands.c.o});
     operands.backward_weight(dweight, dbias);
-    const std::vector<std::vector<float>> results = {
-        operands.forward(true, Activation::relu).exact(), operands.backward_input().exact(),
-        dweight.exact(), dbias.exact()};
-    if (threads == 1) first = results;
-    EXPECT_EQ(results, first) << threads << " threads";
-  }
-  set_num_threads(before);
+    return std::vector{operands.forward(true, Activation::relu).exact(),
+                       operands.backward_input().exact(), dweight.exact(), dbias.exact()};
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Conv, ::testing::ValuesIn(conv_cases),

@@ -1,9 +1,9 @@
 // Matrix products and the linear layer's kernels against loops in f64.
+#include "tests/support/close.h"
 #include "tests/support/guarded.h"
 #include "tests/support/reference.h"
 
 #include <adret/core/kernels/kernel.h>
-#include <adret/core/thread_pool.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,6 +13,7 @@ namespace adret {
 namespace {
 
 using kernels::Activation;
+using testing::expect_same_for_any_threads;
 using testing::Guarded;
 using testing::MatmulSizes;
 using testing::Sums;
@@ -170,19 +171,12 @@ TEST_P(Linear, EqualsTheDefinition) {
 
 TEST_P(Linear, BitsDoNotDependOnTheNumberOfThreads) {
   const LinearOperands<float> operands{GetParam()};
-  const int before = num_threads();
-  std::vector<std::vector<float>> first;
-  for (int threads = 1; threads <= 4; ++threads) {
-    set_num_threads(threads);
+  expect_same_for_any_threads([&] {
     const Guarded<float> dweight(operands.weight_shape()), dbias({operands.c.out});
     operands.backward_weight(dweight, dbias);
-    const std::vector<std::vector<float>> results = {
-        operands.forward(true, Activation::relu).exact(), operands.backward_input().exact(),
-        dweight.exact(), dbias.exact()};
-    if (threads == 1) first = results;
-    EXPECT_EQ(results, first) << threads << " threads";
-  }
-  set_num_threads(before);
+    return std::vector{operands.forward(true, Activation::relu).exact(),
+                       operands.backward_input().exact(), dweight.exact(), dbias.exact()};
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Linear, ::testing::ValuesIn(linear_cases),

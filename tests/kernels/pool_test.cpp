@@ -1,10 +1,10 @@
 // Pooling kernels against loops from the definition, and public bug reports of padding and ceil
 // mode.
+#include "tests/support/close.h"
 #include "tests/support/guarded.h"
 #include "tests/support/reference.h"
 
 #include <adret/core/kernels/kernel.h>
-#include <adret/core/thread_pool.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,6 +13,7 @@
 namespace adret {
 namespace {
 
+using testing::expect_same_for_any_threads;
 using testing::Guarded;
 using testing::PoolSizes;
 using testing::Sums;
@@ -146,10 +147,7 @@ TEST_P(Pool, MeansEqualTheDefinition) {
 TEST_P(Pool, BitsDoNotDependOnTheNumberOfThreads) {
   const PoolCase& c = GetParam();
   const Values dy = testing::random_values(c.y().numel(), 2);
-  const int before = num_threads();
-  std::vector<std::vector<float>> first;
-  for (int threads = 1; threads <= 4; ++threads) {
-    set_num_threads(threads);
+  expect_same_for_any_threads([&] {
     const Guarded<float> y(c.y()), max_dx(c.x()), average_dx(c.x()), dy_operand(c.y(), dy);
     const Positions<int32_t> position(c.y());
     run(kernels::MaxPool2dForward{.x = Guarded<float>(c.x(), values_with_ties(c.x().numel())),
@@ -159,11 +157,8 @@ TEST_P(Pool, BitsDoNotDependOnTheNumberOfThreads) {
     run(kernels::MaxPool2dBackward{
         .dy = dy_operand, .position = position.tensor, .dx = max_dx, .pool = c.pool});
     run(kernels::AvgPool2dBackward{.dy = dy_operand, .dx = average_dx, .pool = c.pool});
-    const std::vector<std::vector<float>> results = {y.exact(), max_dx.exact(), average_dx.exact()};
-    if (threads == 1) first = results;
-    EXPECT_EQ(results, first) << threads << " threads";
-  }
-  set_num_threads(before);
+    return std::vector{y.exact(), max_dx.exact(), average_dx.exact()};
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Pool, ::testing::ValuesIn(pool_cases),

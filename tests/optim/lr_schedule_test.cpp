@@ -4,7 +4,6 @@
 #include <adret/optim/lr_schedule.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "tests/support/expect_error.h"
