@@ -11,11 +11,13 @@
 #include <adret/layers/models/mlp.h>
 #include <adret/layers/models/mnist_cnn.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/progress.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -55,10 +57,6 @@ std::unique_ptr<Module> build(const std::string& workload) {
   throw Error("[train_step] unknown workload " + workload + "; there are mlp, lenet and cnn");
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Tensor random_images(int64_t batch) {
   const Tensor x = Tensor::empty({batch, 28, 28, 1});
   run(kernels::RandomNormal{
@@ -77,10 +75,11 @@ std::vector<double> time_blocks(const std::function<void(int)>& step, double sec
   for (int i = 0; i < 10; ++i) step(i);
   std::vector<double> blocks;
   int steps = 4;
-  for (const double end = now() + seconds; now() < end || blocks.size() < 5;) {
-    const double begin = now();
+  for (const double end = steady_seconds() + seconds;
+       steady_seconds() < end || blocks.size() < 5;) {
+    const double begin = steady_seconds();
     for (int i = 0; i < steps; ++i) step(i);
-    const double elapsed = now() - begin;
+    const double elapsed = steady_seconds() - begin;
     if (elapsed < 0.05 && blocks.empty()) {
       steps *= 2;
       continue;
@@ -119,7 +118,8 @@ nlohmann::ordered_json measure(const Case& test, double seconds) {
           {"ms_per_step", ms},
           {"items_per_s", double(test.batch) / ms * 1e3},
           {"peak_mib", double(pool.stats().peak) / (1 << 20)},
-          {"threads", num_threads()}};
+          {"threads", num_threads()},
+          {"cpu_arch", cpu_arch()}};
 }
 
 }  // namespace
@@ -144,7 +144,6 @@ int main(int argc, char** argv) {
   }
   try {
     set_num_threads(threads);
-    fmt::print("{}\n", nlohmann::json{{"adret", "0.1.0"}, {"cpu_arch", cpu_arch()}}.dump());
     for (const std::string& text : cases) {
       fmt::print("{}\n", measure(parse_case(text), seconds).dump());
       std::fflush(stdout);
