@@ -17,6 +17,19 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(int(sizes.size())) {
   for (int64_t size : sizes) {
     if (size < 0) throw ShapeError(fmt::format("[shape] negative size in {}", to_string(*this)));
   }
+  check_numel();
+}
+
+void Shape::check_numel() const {
+  int64_t product = 1;
+  for (int64_t size : span()) {
+    // Behind a size of 0 too, as products are taken in any order.
+    if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) ||
+        product > max_numel) {
+      throw ShapeError(fmt::format("[shape] {} has more elements than memory has addresses for",
+                                   to_string(*this)));
+    }
+  }
 }
 
 int Shape::resolve_dim(std::string_view function, int dim) const {
@@ -77,6 +90,7 @@ Shape broadcast(std::string_view function, const Shape& a, const Shape& b) {
     }
     result = result.with(i, sa == 1 ? sb : sa);
   }
+  result.check_numel();
   return result;
 }
 

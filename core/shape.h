@@ -15,9 +15,10 @@ namespace adret {
 class Shape {
  public:
   static constexpr int max_rank = 6;
+  static constexpr int64_t max_numel = INT64_MAX / 8;  // so that bytes of any dtype can be counted
 
   Shape() = default;
-  // Throws ShapeError for more than six dimensions or a negative size.
+  // Throws ShapeError for more than six dimensions, a negative size, and too many elements.
   Shape(std::initializer_list<int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const int64_t> sizes);
 
@@ -46,6 +47,9 @@ class Shape {
   Shape inserted(int dim, int64_t size) const;
 
  private:
+  friend Shape broadcast(std::string_view, const Shape&, const Shape&);
+  void check_numel() const;
+
   std::array<int64_t, max_rank> sizes_{};  // unused entries stay 0, so that == compares arrays
   int rank_ = 0;
 };

@@ -34,6 +34,23 @@ TEST(Shape, RefusesNegativeSizesAndTooManyDimensions) {
   expect_error<ShapeError>([] { return Shape({1, 1, 1, 1, 1, 1}).inserted(0, 2); }, "[shape]");
 }
 
+TEST(Shape, RefusesMoreElementsThanCanBeCounted) {
+  const int64_t large = int64_t(1) << 40;
+  EXPECT_EQ(Shape({large}).numel(), large);
+  expect_error<ShapeError>(
+      [&] {
+        return Shape{large, large};
+      },  // 2^80 wraps to 0
+      "[shape] (1099511627776, 1099511627776) has more elements than");
+  expect_error<ShapeError>([&] { return Shape{int64_t(1) << 62}; }, "[shape]");  // f32: 2^64 bytes
+  expect_error<ShapeError>([&] { return Shape{0, large, large}; }, "[shape]");
+  expect_error<ShapeError>(
+      [&] {
+        return broadcast("add", Shape{large, 1}, Shape{1, large});
+      },
+      "[shape]");
+}
+
 TEST(Shape, ReplacesRemovesAndInsertsDimensions) {
   const Shape shape{2, 3, 5};
   EXPECT_EQ(shape.with(1, 7), (Shape{2, 7, 5}));
