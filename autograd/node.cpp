@@ -64,8 +64,11 @@ std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
     if (!same_memory(incoming, slot)) run(kernels::Copy{.x = incoming, .y = slot});
     slot.bump_version();
     grad = slot;
-  } else {
+  } else if (incoming.is_unique()) {
     grad = incoming;
+  } else {  // also another leaf's, or the caller's: writing into one must not change the other
+    grad = Tensor::empty(incoming.shape(), {incoming.dtype(), incoming.device()});
+    run(kernels::Copy{.x = incoming, .y = grad});
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
@@ -40,6 +41,18 @@ TEST(Backward, DoesNotChangeAGradientThatSomebodyHolds) {
   sum(x).backward();
   EXPECT_EQ(first.to_vector(), (Values{1, 1}));
   EXPECT_EQ(x.grad().to_vector(), (Values{2, 2}));
+}
+
+TEST(Backward, GivesEachLeafAGradientOfItsOwn) {
+  Tensor a = Tensor::ones({2}), b = Tensor::ones({2}), c = Tensor::ones({2});
+  for (Tensor* leaf : {&a, &b, &c}) leaf->set_requires_grad(true);
+  const Tensor seed = Tensor::full({2}, 3);
+  backward({a + b, c.reshape({2})}, {.grad_outputs = {seed, seed}});
+  const NoGrad off;
+  fill_(a.grad(), 7);
+  EXPECT_THAT(b.grad().to_vector(), testing::Each(3));
+  EXPECT_THAT(c.grad().to_vector(), testing::Each(3));
+  EXPECT_THAT(seed.to_vector(), testing::Each(3));
 }
 
 TEST(Backward, WalksAChainOfAHundredThousandAdds) {
