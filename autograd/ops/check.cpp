@@ -7,9 +7,12 @@
 namespace adret::check {
 namespace {
 
-std::string message(const char* function, const std::string& problem) {
-  const std::string path = NameScope::path();
-  return fmt::format("[{}] {}{}", function, problem, path.empty() ? "" : " (in " + path + ")");
+// The layers on the way out leave the path as it is.
+template <class E>
+[[noreturn]] void fail(const char* function, const std::string& problem) {
+  E error(fmt::format("[{}] {}", function, problem));
+  if (const std::string path = NameScope::path(); !path.empty()) error.set_origin(path);
+  throw error;
 }
 
 std::string describe(Argument x) {
@@ -19,7 +22,7 @@ std::string describe(Argument x) {
 }  // namespace
 
 void refuse(const char* function, const std::string& problem) {
-  throw ShapeError(message(function, problem));
+  fail<ShapeError>(function, problem);
 }
 
 void refuse_floating(const char* function, Argument x) {
@@ -28,10 +31,10 @@ void refuse_floating(const char* function, Argument x) {
 
 void refuse_unlike(const char* function, Argument a, Argument b) {
   if (a.tensor.device() != b.tensor.device()) {
-    throw DeviceError(message(
-        function, fmt::format("{} {} is on {}, {} {} on {}; move one with to(device)", a.name,
-                              to_string(a.tensor.shape()), to_string(a.tensor.device()), b.name,
-                              to_string(b.tensor.shape()), to_string(b.tensor.device()))));
+    fail<DeviceError>(function,
+                      fmt::format("{} {} is on {}, {} {} on {}; move one with to(device)", a.name,
+                                  to_string(a.tensor.shape()), to_string(a.tensor.device()), b.name,
+                                  to_string(b.tensor.shape()), to_string(b.tensor.device())));
   }
   refuse(function, fmt::format("{}, {}; dtypes must be equal, convert one with to(dtype)",
                                describe(a), describe(b)));
