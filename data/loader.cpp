@@ -122,7 +122,7 @@ template <class Source>
 class Prefetcher final : public Source {
  public:
   template <class... Args>
-  Prefetcher(int workers, int depth, Args&&... args)
+  Prefetcher(int workers, int64_t depth, Args&&... args)
       : Source(std::forward<Args>(args)...), ring_(size_t(depth)) {
     try {
       for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
@@ -221,13 +221,11 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions opt
                     options_.batch_size, size));
   }
   if (!options_.seed) options_.seed = random::seed();
-  if (options_.prefetch == 0) options_.prefetch = 2 * options_.workers;
 }
 
 int64_t DataLoader::batches() const {
   const int64_t size = dataset_->size();
-  return options_.drop_last ? size / options_.batch_size
-                            : (size + options_.batch_size - 1) / options_.batch_size;
+  return options_.drop_last ? size / options_.batch_size : (size - 1) / options_.batch_size + 1;
 }
 
 int64_t DataLoader::samples() const {
@@ -239,7 +237,10 @@ DataLoader::Epoch DataLoader::epoch(int64_t number) const {
   if (options_.workers == 0) {
     return Epoch(std::make_unique<Source>(dataset_, options_, number, batches()));
   }
-  return Epoch(std::make_unique<Prefetcher<Source>>(options_.workers, options_.prefetch, dataset_,
+  // More would have nothing to do.
+  const auto workers = int(std::min<int64_t>(options_.workers, batches()));
+  const int64_t wanted = options_.prefetch ? options_.prefetch : 2 * int64_t(workers);
+  return Epoch(std::make_unique<Prefetcher<Source>>(workers, std::min(wanted, batches()), dataset_,
                                                     options_, number, batches()));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -152,6 +153,15 @@ TEST(DataLoader, RefusesWhatWouldProduceNoBatch) {
               AllOf(HasSubstr("wants batch_size of 1 or more"), HasSubstr("got 0, 0, 0")));
   EXPECT_THAT(thrown<Error>([] { DataLoader(numbers(3), {.workers = -1}); }),
               HasSubstr("got 64, -1, 0"));
+}
+
+TEST(DataLoader, StartsNoMoreThanThereIsToDo) {
+  const DataLoader loader(numbers(3), {.batch_size = std::numeric_limits<int64_t>::max(),
+                                       .workers = std::numeric_limits<int>::max(),
+                                       .prefetch = std::numeric_limits<int>::max()});
+  EXPECT_EQ(loader.batches(), 1);
+  EXPECT_EQ(loader.samples(), 3);
+  EXPECT_THAT(order_of(loader, 0), ElementsAre(0, 1, 2));
 }
 
 TEST(DataLoader, SharesADatasetGivenByPointer) {
