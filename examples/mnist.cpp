@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace {
 
@@ -47,12 +50,16 @@ std::unique_ptr<Module> build(const std::string& model) {
   return std::make_unique<MnistCnn>();
 }
 
-// A long training must not end in a folder that is not there.
+// A long training must not end at a folder that is not there, or at a path that is no file.
 void check_can_save(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
     throw CheckpointError("[mnist] cannot write into " + folder.string() +
                           "; choose another place with --save FILE");
+  }
+  if (!path.has_filename() ||
+      (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))) {
+    throw CheckpointError("[mnist] " + path.string() + " is not a file; name one with --save FILE");
   }
 }
 
@@ -112,9 +119,23 @@ void train(Arguments args) {
   }
 }
 
+// The finite number that the whole text is, if it is one.
+template <class Number>
+std::optional<Number> read_number(const std::string& text) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, number);
+  if (status != std::errc() || stop != end || !std::isfinite(double(number))) return std::nullopt;
+  return number;
+}
+
 double number_of(const Metadata& metadata, const std::string& key, double fallback) {
   const auto entry = metadata.find(key);
-  return entry == metadata.end() ? fallback : std::stod(entry->second);
+  if (entry == metadata.end()) return fallback;
+  if (const auto number = read_number<double>(entry->second)) return *number;
+  throw CheckpointError(fmt::format(
+      "[mnist] the weights' metadata says that \"{}\" is \"{}\", wanted a number; save them again",
+      key, entry->second));
 }
 
 void predict(const Arguments& args) {
@@ -138,6 +159,24 @@ void predict(const Arguments& args) {
   }
 }
 
+// CLI11's own checks of ranges print limits of 300 digits.
+CLI::Validator between(int64_t low, int64_t high) {
+  return {[low, high](const std::string& text) {
+            const auto number = read_number<int64_t>(text);
+            if (number && *number >= low && *number <= high) return std::string();
+            return fmt::format("{} is no whole number in {}..{}", text, low, high);
+          },
+          fmt::format("in {}..{}", low, high)};
+}
+
+CLI::Validator above_zero() {
+  return {[](const std::string& text) {
+            const auto number = read_number<double>(text);
+            return number && *number > 0 ? std::string() : text + " is no number above 0";
+          },
+          "above 0"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -149,21 +188,21 @@ int main(int argc, char** argv) {
   app.add_option("--data", args.data,
                  "folder of the four MNIST files; default: $ADRET_DATA, then ./datasets");
   app.add_option("--epochs", args.epochs, "passes over the training images; default: 5, cnn 3")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, 1000000));
   app.add_option("--batch", args.batch, "images a step")
-      ->check(CLI::PositiveNumber)
+      ->check(between(1, 1000000))
       ->capture_default_str();
   app.add_option("--lr", args.lr,
                  "top of the one-cycle learning rate; default: mlp 0.1, lenet 0.05, cnn 0.03")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   app.add_option("--seed", args.seed,
                  "of weights, order and dropout; the same seed trains the same weights")
       ->capture_default_str();
   app.add_option("--threads", args.threads, "CPU threads")
-      ->check(CLI::PositiveNumber)
+      ->check(between(1, 1024))
       ->capture_default_str();
   app.add_option("--workers", args.workers, "loader threads; 0: none besides the training")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, 1024))
       ->capture_default_str();
   app.add_option("--save", args.save, "file for the weights; default: mnist-MODEL.safetensors");
   app.add_flag("--json", args.json,

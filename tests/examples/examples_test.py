@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The example programs as users run them: flags, output, exit status, files, repeatability.
+
+examples_test.py FOLDER_OF_THE_PROGRAMS
+"""
+import json
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from pathlib import Path
+
+PROGRAMS = Path(sys.argv.pop()).resolve()
+FIELDS = ["epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "images_per_s",
+          "seconds"]
+
+
+def write_idx(path, sizes, content):
+    path.write_bytes(struct.pack(f">HBB{len(sizes)}I", 0, 8, len(sizes), *sizes) + content)
+
+
+def write_set(folder, kind, count, seed):
+    """Images whose label is the height of a white bar."""
+    generator = random.Random(seed)
+    labels = bytes(generator.randrange(10) for _ in range(count))
+    images = b"".join(
+        bytes(255 if 2 * label <= y - 3 < 2 * label + 3 else generator.randrange(40)
+              for y in range(28) for _ in range(28)) for label in labels)
+    write_idx(folder / f"{kind}-images-idx3-ubyte", (count, 28, 28), images)
+    write_idx(folder / f"{kind}-labels-idx1-ubyte", (count,), labels)
+
+
+def write_png(path, rows):
+    """Gray, 8 bits (PNG, third edition)."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(
+            ">I", zlib.crc32(kind + content))
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) +
+                     chunk(b"IEND", b""))
+
+
+class Mnist(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.data = Path(holder.name)
+        write_set(cls.data, "train", 600, 1)
+        write_set(cls.data, "t10k", 100, 2)
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+
+    def run_program(self, *arguments):
+        environment = {k: v for k, v in os.environ.items() if k != "ADRET_DATA"}
+        return subprocess.run([PROGRAMS / "mnist", *map(str, arguments)], cwd=self.folder,
+                              env=environment, capture_output=True, text=True, timeout=100)
+
+    def train(self, *arguments, epochs=2):
+        result = self.run_program("--data", self.data, "--epochs", epochs, "--save",
+                                  "weights.safetensors", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def assert_refused(self, message, *arguments):
+        """One error, status 1, nothing on standard output, no file."""
+        before = sorted(self.folder.iterdir())
+        result = self.run_program(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+        self.assertIn(message, result.stderr)
+        self.assertLess(len(result.stderr), 400, result.stderr)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_ends_with_the_accuracy_and_the_place_of_the_weights(self):
+        result = self.train()
+        self.assertRegex(result.stdout, r"test accuracy \d+\.\d\d %\nweights in /.*safetensors\n$")
+        self.assertTrue((self.folder / "weights.safetensors").exists())
+
+    def test_json_is_all_there_is_on_standard_output(self):
+        epochs = [json.loads(line) for line in self.train("--json").stdout.splitlines()]
+        self.assertEqual([epoch["epoch"] for epoch in epochs], [1, 2])
+        self.assertEqual([list(epoch) for epoch in epochs], [FIELDS] * 2)
+        self.assertLess(epochs[1]["train_loss"], epochs[0]["train_loss"])
+
+    def test_a_seed_gives_the_same_bits_for_any_number_of_threads_and_workers(self):
+        for model in ("mlp", "lenet", "cnn"):
+            files = set()
+            for threads, workers in ((1, 0), (2, 1), (2, 3), (3, 0)):
+                self.train("--model", model, "--seed", 7, "--threads", threads, "--workers",
+                           workers)
+                files.add((self.folder / "weights.safetensors").read_bytes())
+            self.assertEqual(len(files), 1, model)
+            self.train("--model", model, "--seed", 8)
+            self.assertNotIn((self.folder / "weights.safetensors").read_bytes(), files)
+
+    def test_predicts_what_an_image_shows(self):
+        self.train("--model", "mlp", epochs=8)
+        write_png(self.folder / "6.png",
+                  [[255 if 12 <= y - 3 < 15 else 0] * 28 for y in range(28)])
+        result = self.run_program("--predict", "6.png", "--weights", "weights.safetensors")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = re.findall(r"^(\d)  ([01]\.\d{4})$", result.stdout, re.MULTILINE)
+        self.assertEqual([int(digit) for digit, _ in lines], list(range(10)))
+        probabilities = [float(probability) for _, probability in lines]
+        self.assertAlmostEqual(sum(probabilities), 1, delta=1e-3)
+        self.assertEqual(probabilities.index(max(probabilities)), 6)
+
+    def test_refuses_flags_that_are_wrong(self):
+        self.assert_refused("--bogus", "--bogus")
+        self.assert_refused("extra", "extra")
+        self.assert_refused("resnet not in {mlp,lenet,cnn}", "--model", "resnet")
+        self.assert_refused("--epochs: 0 is no whole number in 1..", "--epochs", 0)
+        self.assert_refused("--epochs: 99999999999999999999 is no whole", "--epochs", "9" * 20)
+        self.assert_refused("--batch: -3 is no whole number in 1..", "--batch=-3")
+        self.assert_refused("--workers: 2000000000 is no whole", "--workers", 2 * 10**9)
+        self.assert_refused("--threads: 1.5 is no whole number in 1..", "--threads", 1.5)
+        self.assert_refused("--lr: 0 is no number above 0", "--lr", 0)
+        self.assert_refused("--lr: nan is no number above 0", "--lr", "nan")
+
+    def test_refuses_before_training_what_it_could_not_save(self):
+        self.assert_refused("cannot write into", "--data", self.data, "--save", "gone/w")
+        (self.folder / "taken").mkdir()
+        self.assert_refused("taken is not a file", "--data", self.data, "--save", "taken")
+        self.assert_refused("taken/ is not a file", "--data", self.data, "--save", "taken/")
+
+    def test_refuses_data_that_is_missing_or_damaged(self):
+        self.assert_refused("no such folder", "--data", "nowhere")
+        self.assert_refused("lacks train-images-idx3-ubyte", "--data", self.folder)
+        damaged = self.folder / "damaged"
+        damaged.mkdir()
+        for file in self.data.iterdir():
+            (damaged / file.name).write_bytes(file.read_bytes()[:-1])
+        self.assert_refused("the file is cut off", "--data", damaged)
+
+    def test_refuses_images_and_weights_that_do_not_fit(self):
+        self.train()
+        weights = self.folder / "weights.safetensors"
+        image = self.folder / "black.png"
+        write_png(image, [[0] * 28] * 28)
+        (self.folder / "text.png").write_text("no image")
+        self.assert_refused("needs --weights", "--predict", image)
+        self.assert_refused("there is no such file", "--predict", image, "--weights", "gone")
+        self.assert_refused("found a PNG image", "--predict", image, "--weights", image)
+        self.assert_refused("expected a PNG", "--predict", "text.png", "--weights", weights)
+        self.assert_refused("there is no such", "--predict", "gone.png", "--weights", weights)
+        content = weights.read_bytes()
+        weights.write_bytes(content[:-1])
+        self.assert_refused("pass the end", "--predict", image, "--weights", weights)
+        mean = re.search(rb'"mean":"(.*?)"', content)[1]
+        weights.write_bytes(content.replace(mean, b"x" * len(mean)))
+        self.assert_refused('says that "mean" is "xxx', "--predict", image, "--weights", weights)
+
+
+class LinearRegression(unittest.TestCase):
+    def test_reaches_what_its_header_states(self):
+        result = subprocess.run([PROGRAMS / "linear_regression"], capture_output=True, text=True,
+                                timeout=60, check=True)
+        weight, bias = map(float, re.search(r"weight (\S+)  bias (\S+)", result.stdout).groups())
+        self.assertAlmostEqual(weight, 2, delta=0.02)
+        self.assertAlmostEqual(bias, -1, delta=0.02)
+
+
+if __name__ == "__main__":
+    unittest.main()
