@@ -213,6 +213,9 @@ InlineLoops::InlineLoops() : before_(std::exchange(inline_loops, true)) {}
 InlineLoops::~InlineLoops() { inline_loops = before_; }
 
 void parallel_chunks(int64_t n, int64_t grain, ChunkFunction f) {
+  if (grain < 1) {
+    throw Error(fmt::format("[parallel_for] wants a grain of at least 1 item, got {}", grain));
+  }
   const Loop loop{n, grain, chunk_count(n, grain), &f};
   if (loop.chunks <= 1 || inline_loops) {
     loop.run_inline();

@@ -49,7 +49,7 @@ constexpr int64_t chunk_count(int64_t n, int64_t grain) { return (n + grain - 1)
 
 // f(begin, end) over 0..n-1 in chunks of `grain` items (the last may be shorter), on all threads.
 // A single chunk runs on the caller. The first exception is thrown to the caller when all have
-// stopped.
+// stopped. Throws Error for a grain below 1.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> f);
 // The same with the chunk's index: f(chunk, begin, end), for partial results that are summed in
 // order afterwards.

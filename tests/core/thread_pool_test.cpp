@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/expect_error.h"
+
 namespace adret {
 namespace {
 
@@ -81,6 +83,15 @@ TEST_F(ThreadPoolTest, AnExceptionReachesTheCallerAndThePoolStaysUsable) {
       EXPECT_EQ(sum, 4950);
     }
   }
+}
+
+TEST_F(ThreadPoolTest, AGrainOfNothingIsRefused) {
+  expect_error<Error>(
+      [] {
+        parallel_for(10, 0, [](int64_t, int64_t) {});
+        return 0;
+      },
+      "[parallel_for] wants a grain of at least 1 item, got 0");
 }
 
 TEST_F(ThreadPoolTest, NestedLoopsRunOnTheThreadThatMetThem) {
