@@ -5,7 +5,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/scratch.h>
-#include <adret/core/storage.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 namespace adret::cpu {
@@ -20,12 +20,11 @@ struct Panel {
 
 template <class T>
 std::vector<Panel> panels_of(const ConvGeometry& g) {
-  const int64_t width = conv_vectors * lanes<T>;
   std::vector<Panel> panels;
   for (int64_t group = 0; group < g.groups; ++group) {
     for (int64_t run = 0; run < g.runs; ++run) {
-      for (int64_t tap = 0; tap < g.run_length; tap += width) {
-        const int64_t taps = std::min(width, g.run_length - tap);
+      for (int64_t tap = 0; tap < g.run_length; tap += panel_width<T>) {
+        const int64_t taps = std::min(panel_width<T>, g.run_length - tap);
         panels.push_back({group, run, tap, taps, int((taps + lanes<T> - 1) / lanes<T>)});
       }
     }
@@ -38,8 +37,8 @@ std::vector<Panel> panels_of(const ConvGeometry& g) {
 template <class T>
 void pack_weight(const ConvGeometry& g, const std::vector<Panel>& panels, const T* weight,
                  T* packed) {
-  const int64_t size = g.group_outputs * conv_vectors * lanes<T>;
-  parallel_for(int64_t(panels.size()), std::max<int64_t>(1, 65536 / size),
+  const int64_t size = g.group_outputs * panel_width<T>;
+  parallel_for(int64_t(panels.size()), items_per_chunk(weight_grain, size),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
                    const Panel& panel = panels[size_t(i)];
@@ -106,7 +105,7 @@ struct BackwardInput {
                                to + pixel * steps.window);
       });
     };
-    if (right.window < conv_vectors * lanes<T>) {
+    if (right.window < panel_width<T>) {
       for (int64_t column = 0; column < g.out_w; ++column) {
         add_line(g.out_h, down, gradient + column * right.gradient, padded + column * right.window);
       }
@@ -137,7 +136,7 @@ struct BackwardInput {
           image<vectors>(panel, weight, dy + (begin + i) * g.out_size(), padded + i * size);
         }
       });
-      weight += g.group_outputs * conv_vectors * lanes<T>;
+      weight += g.group_outputs * panel_width<T>;
     }
     for (int64_t i = 0; i < count && !in_place; ++i) {
       unpad_image(g, padded + i * size, to + i * g.image_size());
@@ -153,13 +152,11 @@ void backward_input(const kernels::Conv2dBackwardInput& call) {
     return;
   }
   const std::vector<Panel> panels = panels_of<T>(g);
-  const size_t panel_size = size_t(g.group_outputs * conv_vectors * lanes<T>);
-  const auto packed = Storage::allocate(panels.size() * panel_size * sizeof(T), Device::cpu());
-  pack_weight(g, panels, call.weight.as<T>(), static_cast<T*>(packed->data()));
+  const Workspace<T> packed(int64_t(panels.size()) * g.group_outputs * panel_width<T>);
+  pack_weight(g, panels, call.weight.as<T>(), packed.data());
   const std::vector<int64_t> offsets = g.run_offsets();
-  const BackwardInput<T> work{
-      g,      call.dy.as<T>(), static_cast<const T*>(packed->data()), call.dx.as<T>(),
-      panels, offsets.data()};
+  const BackwardInput<T> work{g,      call.dy.as<T>(), packed.data(), call.dx.as<T>(),
+                              panels, offsets.data()};
   parallel_for(g.images, g.image_grain(g.products()),
                [&](int64_t begin, int64_t end) { work.images(begin, end); });
 }

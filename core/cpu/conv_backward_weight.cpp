@@ -5,7 +5,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/scratch.h>
-#include <adret/core/storage.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 namespace adret::cpu {
@@ -18,21 +18,19 @@ namespace {
 // large weights need few parts, and so little memory.
 struct Split {
   int64_t parts, part_images;
-  int64_t panels;          // of conv_vectors vectors of outputs
-  int64_t group_panels;    // in each group
+  int64_t panels;          // of outputs; see OutputPanel
   int64_t padded_outputs;  // of all panels
 };
 
 template <class T>
 Split split_of(const ConvGeometry& g) {
-  constexpr int64_t width = conv_vectors * lanes<T>, wanted_chunks = 16;
+  constexpr int64_t wanted_chunks = 16;
   Split split;
-  split.group_panels = (g.group_outputs + width - 1) / width;
-  split.panels = g.groups * split.group_panels;
-  split.padded_outputs = split.panels * width;
-  const int64_t parts = (wanted_chunks + split.panels - 1) / split.panels;
+  split.panels = panel_count<T>(g);
+  split.padded_outputs = split.panels * panel_width<T>;
+  const int64_t parts = chunk_count(wanted_chunks, split.panels);
   split.part_images =
-      std::max(g.image_grain(g.products() / split.panels), (g.images + parts - 1) / parts);
+      std::max(g.image_grain(g.products() / split.panels), chunk_count(g.images, parts));
   split.parts = chunk_count(g.images, split.part_images);
   return split;
 }
@@ -42,13 +40,10 @@ struct BackwardWeight {
   const ConvGeometry& g;
   const Split& split;
   const T *x, *dy;
-  T* partial;  // (parts, taps + 1, padded outputs)
-  const int64_t* offsets;
+  T* partial;                            // (parts, taps + 1, padded outputs)
+  const int64_t *offsets, *row_offsets;  // of the runs; of the rows of a part's images
 
-  struct Panel {
-    int64_t group, first;  // output within all outputs
-    int64_t outputs;       // in use; the lanes behind are padding
-    int vectors;
+  struct Panel : OutputPanel {
     T* sums;  // this panel's column of the part's gradients
   };
 
@@ -104,12 +99,8 @@ struct BackwardWeight {
   }
 
   Panel panel_at(int64_t part, int64_t index) const {
-    constexpr int64_t width = conv_vectors * lanes<T>;
-    const int64_t group = index / split.group_panels, within = index % split.group_panels * width;
-    const int64_t outputs = std::min(width, g.group_outputs - within);
-    return {group, group * g.group_outputs + within, outputs,
-            int((outputs + lanes<T> - 1) / lanes<T>),
-            partial + part * (g.taps() + 1) * split.padded_outputs + index * width};
+    return {output_panel<T>(g, index),
+            partial + part * (g.taps() + 1) * split.padded_outputs + index * panel_width<T>};
   }
 
   void sum_part(int64_t part, int64_t panel_index) const {
@@ -122,7 +113,6 @@ struct BackwardWeight {
     const int64_t block_rows = std::max<int64_t>(1, block_pixels / g.out_w);
     const int64_t dy_size = block_rows * g.out_w * width;
     const int64_t x_size = g.padded() ? images * g.padded_size() : 0;
-    const auto row_offsets = row_offsets_of(images);
     T* const dy_copy = thread_scratch<T>(dy_size + x_size);
     T* const x_copy = dy_copy + dy_size;
     const T* padded = x + begin * g.image_size();
@@ -136,10 +126,10 @@ struct BackwardWeight {
       const int64_t rows = std::min(block_rows, images * g.out_h - row);
       const int64_t pixels = rows * g.out_w;
       const T* gradient = dy + begin * g.out_size() + row * g.out_w * g.outputs + panel.first;
-      Block block{padded, {row_offsets.data() + row, rows, g.out_w}, gradient, g.outputs, row == 0};
+      Block block{padded, {row_offsets + row, rows, g.out_w}, gradient, g.outputs, row == 0};
       // Rows far apart fall on few sets of the cache. Lanes of padding may read the next pixel's
       // gradients, which nobody uses, but never beyond dy.
-      if (g.outputs > conv_vectors * lanes<T> ||
+      if (g.outputs > panel_width<T> ||
           gradient + (pixels - 1) * g.outputs + width > dy + g.images * g.out_size()) {
         copy_rows(gradient, pixels, panel.outputs, width, dy_copy);
         block.dy = dy_copy;
@@ -148,17 +138,6 @@ struct BackwardWeight {
       with_constant<conv_vectors>(panel.vectors,
                                   [&](auto vectors) { taps<vectors>(panel, block); });
     }
-  }
-
-  std::vector<int64_t> row_offsets_of(int64_t images) const {
-    std::vector<int64_t> result;
-    result.reserve(size_t(images * g.out_h));
-    for (int64_t i = 0; i < images; ++i) {
-      for (int64_t row = 0; row < g.out_h; ++row) {
-        result.push_back(i * g.padded_size() + g.row_offset(row));
-      }
-    }
-    return result;
   }
 
   // Rows of gradients, filled up with zeros to whole vectors.
@@ -171,9 +150,8 @@ struct BackwardWeight {
   // dweight (outputs, taps) and dbias from all parts, for some taps of every panel; the row behind
   // the last tap is the bias's.
   void finish(int64_t first_tap, int64_t end_tap, T* dweight, T* dbias) const {
-    constexpr int64_t width = conv_vectors * lanes<T>;
     const int64_t part_size = (g.taps() + 1) * split.padded_outputs;
-    T totals[finish_taps][width];
+    T totals[finish_taps][panel_width<T>];
     for (int64_t index = 0; index < split.panels; ++index) {
       const Panel panel = panel_at(0, index);
       for (int64_t tap = first_tap; tap < end_tap; ++tap) {
@@ -212,17 +190,22 @@ void backward_weight(const kernels::Conv2dBackwardWeight& call) {
     return;
   }
   const Split split = split_of<T>(g);
-  const auto partial = Storage::allocate(
-      size_t(split.parts * (g.taps() + 1) * split.padded_outputs) * sizeof(T), Device::cpu());
+  const Workspace<T> partial(split.parts * (g.taps() + 1) * split.padded_outputs);
   const std::vector<int64_t> offsets = g.run_offsets();
-  const BackwardWeight<T> work{
-      g, split, call.x.as<T>(), call.dy.as<T>(), static_cast<T*>(partial->data()), offsets.data()};
+  const std::vector<int64_t> row_offsets = g.row_offsets(std::min(g.images, split.part_images));
+  const BackwardWeight<T> work{g,
+                               split,
+                               call.x.as<T>(),
+                               call.dy.as<T>(),
+                               partial.data(),
+                               offsets.data(),
+                               row_offsets.data()};
   parallel_for(split.parts * split.panels, 1, [&](int64_t chunk, int64_t) {
     work.sum_part(chunk / split.panels, chunk % split.panels);
   });
   const int64_t tap_blocks = chunk_count(g.taps() + 1, work.finish_taps);
   const int64_t block_size = split.parts * work.finish_taps * split.padded_outputs;
-  parallel_for(tap_blocks, std::max<int64_t>(1, 65536 / block_size),
+  parallel_for(tap_blocks, items_per_chunk(weight_grain, block_size),
                [&](int64_t begin, int64_t end) {
                  for (int64_t block = begin; block < end; ++block) {
                    const int64_t tap = block * work.finish_taps;

@@ -2,7 +2,7 @@
 #include <adret/core/cpu/conv_depthwise.h>
 #include <adret/core/cpu/scratch.h>
 #include <adret/core/cpu/vector.h>
-#include <adret/core/storage.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 namespace adret::cpu {
@@ -10,13 +10,13 @@ namespace {
 
 // (channels, taps) to (taps, channels).
 template <class T>
-IntrusivePtr<Storage> taps_first(const ConvGeometry& g, const T* weight) {
-  auto storage = Storage::allocate(size_t(g.channels * g.runs) * sizeof(T), Device::cpu());
-  T* const to = static_cast<T*>(storage->data());
+Workspace<T> taps_first(const ConvGeometry& g, const T* weight) {
+  Workspace<T> packed(g.channels * g.runs);
+  T* const to = packed.data();
   for (int64_t c = 0; c < g.channels; ++c) {
     for (int64_t tap = 0; tap < g.runs; ++tap) to[tap * g.channels + c] = weight[c * g.runs + tap];
   }
-  return storage;
+  return packed;
 }
 
 // The image at `x`, or its padded copy in the thread's scratch.
@@ -42,8 +42,8 @@ void each_pixel(const ConvGeometry& g, F f) {
 
 template <class T>
 void depthwise_forward(const ConvGeometry& g, const kernels::Conv2dForward& call) {
-  const auto weight = taps_first(g, call.weight.as<T>());
-  const T* const w = static_cast<const T*>(weight->data());
+  const Workspace<T> weight = taps_first(g, call.weight.as<T>());
+  const T* const w = weight.data();
   const T* const bias = call.bias.as<T>();
   const bool relu = call.activation == kernels::Activation::relu;
   const std::vector<int64_t> offsets = g.run_offsets();
@@ -68,8 +68,8 @@ void depthwise_forward(const ConvGeometry& g, const kernels::Conv2dForward& call
 
 template <class T>
 void depthwise_backward_input(const ConvGeometry& g, const kernels::Conv2dBackwardInput& call) {
-  const auto weight = taps_first(g, call.weight.as<T>());
-  const T* const w = static_cast<const T*>(weight->data());
+  const Workspace<T> weight = taps_first(g, call.weight.as<T>());
+  const T* const w = weight.data();
   const std::vector<int64_t> offsets = g.run_offsets();
   parallel_for(g.images, g.image_grain(g.products()), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -95,10 +95,10 @@ void depthwise_backward_input(const ConvGeometry& g, const kernels::Conv2dBackwa
 template <class T>
 void depthwise_backward_weight(const ConvGeometry& g, const kernels::Conv2dBackwardWeight& call) {
   // Partial sums of (taps, channels) and, last, the bias's; see Note [Partial weight gradients].
-  const int64_t grain = std::max(g.image_grain(g.products()), (g.images + 15) / 16);
+  const int64_t grain = std::max(g.image_grain(g.products()), chunk_count(g.images, 16));
   const int64_t parts = chunk_count(g.images, grain), size = (g.runs + 1) * g.channels;
-  const auto partial = Storage::allocate(size_t(parts * size) * sizeof(T), Device::cpu());
-  T* const sums = static_cast<T*>(partial->data());
+  const Workspace<T> partial(parts * size);
+  T* const sums = partial.data();
   const std::vector<int64_t> offsets = g.run_offsets();
   parallel_chunks(g.images, grain, [&](int64_t part, int64_t begin, int64_t end) {
     T* const to = sums + part * size;

@@ -4,44 +4,22 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/scratch.h>
-#include <adret/core/storage.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 namespace adret::cpu {
 namespace {
 
-// The outputs of one group that a tile computes: up to conv_vectors vectors of them.
-struct Panel {
-  int64_t first;    // output within all outputs
-  int64_t outputs;  // in use; the lanes behind are padding
-  int64_t group;
-  int vectors;
-};
-
-template <class T>
-Panel panel_at(const ConvGeometry& g, int64_t index) {
-  const int64_t width = conv_vectors * lanes<T>, per_group = (g.group_outputs + width - 1) / width;
-  const int64_t within = index % per_group * width;
-  const int64_t outputs = std::min(width, g.group_outputs - within), group = index / per_group;
-  return {group * g.group_outputs + within, outputs, group,
-          int((outputs + lanes<T> - 1) / lanes<T>)};
-}
-
-template <class T>
-int64_t panel_count(const ConvGeometry& g) {
-  const int64_t width = conv_vectors * lanes<T>;
-  return g.groups * ((g.group_outputs + width - 1) / width);
-}
-
 // Elements of a packed panel, with room for all its vectors.
 template <class T>
 int64_t panel_size(const ConvGeometry& g) {
-  return (g.taps() + 1) * conv_vectors * lanes<T>;
+  return (g.taps() + 1) * panel_width<T>;
 }
 
 // Packs the bias and then the taps as rows of the panel's outputs, zero in the lanes of padding.
 template <class T>
-void pack_panel(const ConvGeometry& g, const Panel& panel, const T* weight, const T* bias, T* to) {
+void pack_panel(const ConvGeometry& g, const OutputPanel& panel, const T* weight, const T* bias,
+                T* to) {
   const int64_t taps = g.taps(), width = panel.vectors * lanes<T>;
   std::fill_n(to, width, T(0));
   if (bias) std::copy_n(bias + panel.first, panel.outputs, to);
@@ -61,7 +39,7 @@ void pack_panel(const ConvGeometry& g, const Panel& panel, const T* weight, cons
 // part small enough to stay in the cache while the pixels go by.
 template <class T>
 struct Pass {
-  Panel panel;
+  OutputPanel panel;
   Runs runs;
   const T *bias, *weight;  // packed
   bool first, last;        // whether y starts from the bias, and whether it is complete afterwards
@@ -131,7 +109,7 @@ struct Forward {
       }
       padded = copy;
     }
-    const Panel panel = panel_at<T>(g, panel_index);
+    const OutputPanel panel = output_panel<T>(g, panel_index);
     const int64_t width = panel.vectors * lanes<T>;
     const T* bias = packed + panel_index * panel_size<T>(g);
     constexpr int64_t cached_bytes = 128 << 10;
@@ -163,18 +141,17 @@ void forward(const kernels::Conv2dForward& call) {
     return;
   }
   const int64_t panels = panel_count<T>(g);
-  const auto storage =
-      Storage::allocate(size_t(panels * panel_size<T>(g)) * sizeof(T), Device::cpu());
-  T* const packed = static_cast<T*>(storage->data());
-  parallel_for(panels, std::max<int64_t>(1, 65536 / panel_size<T>(g)),
+  const Workspace<T> packed(panels * panel_size<T>(g));
+  parallel_for(panels, items_per_chunk(weight_grain, panel_size<T>(g)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
-                   pack_panel(g, panel_at<T>(g, i), call.weight.as<T>(), call.bias.as<T>(),
-                              packed + i * panel_size<T>(g));
+                   pack_panel(g, output_panel<T>(g, i), call.weight.as<T>(), call.bias.as<T>(),
+                              packed.data() + i * panel_size<T>(g));
                  }
                });
   const std::vector<int64_t> offsets = g.run_offsets();
-  const Forward<T> work{g, call.x.as<T>(), packed, call.y.as<T>(), call.activation, offsets.data()};
+  const Forward<T> work{
+      g, call.x.as<T>(), packed.data(), call.y.as<T>(), call.activation, offsets.data()};
   const int64_t grain = g.image_grain(g.products() / panels);
   const int64_t parts = chunk_count(g.images, grain);
   parallel_for(parts * panels, 1, [&](int64_t chunk, int64_t) {

@@ -1,18 +1,23 @@
 // The sizes of a convolution and where its taps lie; shared by its directions.
 #pragma once
 
+#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/register_tile.h>
 #include <adret/core/kernels/conv.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 namespace adret::cpu {
 
 // Columns of vectors in a tile: two leave room for the most products per load.
 inline constexpr int conv_vectors = 2;
+template <class T>
+inline constexpr int64_t panel_width{conv_vectors * lanes<T>};
+
+// Elements of weights that a chunk packs, or sums from all parts.
+inline constexpr int64_t weight_grain = 4 * memory_grain;
 
 // Taps of a window that are neighbours in memory form a run: a row of the kernel with all its
 // channels, or a single pixel when dilation or groups leave gaps.
@@ -66,8 +71,8 @@ struct ConvGeometry {
   // for a weight to be worth its way from memory.
   int64_t image_grain(int64_t products_per_image) const {
     constexpr int64_t chunk_products = 1 << 20, chunk_pixels = 128;
-    return std::max({int64_t(1), chunk_products / std::max<int64_t>(1, products_per_image),
-                     chunk_pixels / std::max<int64_t>(1, out_pixels())});
+    return std::max(items_per_chunk(chunk_products, products_per_image),
+                    items_per_chunk(chunk_pixels, out_pixels()));
   }
 
   // Where each run starts in the padded image, from the window's first tap.
@@ -82,7 +87,44 @@ struct ConvGeometry {
   }
   // Where output row `row` of an image has its first tap in the padded image.
   int64_t row_offset(int64_t row) const { return row * params.stride.h * padded_w * channels; }
+  // The same for all rows of `count` padded images that lie one behind the other.
+  std::vector<int64_t> row_offsets(int64_t count) const {
+    std::vector<int64_t> offsets;
+    offsets.reserve(size_t(count * out_h));
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t row = 0; row < out_h; ++row) {
+        offsets.push_back(i * padded_size() + row_offset(row));
+      }
+    }
+    return offsets;
+  }
 };
+
+// The outputs of one group that a tile computes: up to conv_vectors vectors of them.
+struct OutputPanel {
+  int64_t group, first;  // output within all outputs
+  int64_t outputs;       // in use; the lanes behind are padding
+  int vectors;
+};
+
+template <class T>
+int64_t panels_per_group(const ConvGeometry& g) {
+  return (g.group_outputs + panel_width<T> - 1) / panel_width<T>;
+}
+
+template <class T>
+int64_t panel_count(const ConvGeometry& g) {
+  return g.groups * panels_per_group<T>(g);
+}
+
+template <class T>
+OutputPanel output_panel(const ConvGeometry& g, int64_t index) {
+  const int64_t per_group = panels_per_group<T>(g), group = index / per_group;
+  const int64_t within = index % per_group * panel_width<T>;
+  const int64_t outputs = std::min(panel_width<T>, g.group_outputs - within);
+  return {group, group * g.group_outputs + within, outputs,
+          int((outputs + lanes<T> - 1) / lanes<T>)};
+}
 
 // `to` = the padded image around `from`.
 template <class T>
