@@ -64,21 +64,14 @@ void Decorator::forward(const Kernel& call) { dispatch(call); }
 
 Device device_of(const Kernel& kernel) {
   return std::visit(
-      [](const auto& call) -> Device {
-        if constexpr (requires { call.kernel; }) {
-          if (!call.out.empty()) return call.out.front().device;
-          return call.in.empty() ? Device::cpu() : call.in.front().device;
-        } else if constexpr (requires { call.dweight; }) {
-          return call.dy.device;
-        } else if constexpr (requires { call.y; }) {
-          return call.y.device;
-        } else if constexpr (requires { call.dx; }) {
-          return call.dx.device;
-        } else if constexpr (requires { call.logits; }) {
-          return call.logits.device;
-        } else {
-          return call.grads.device;
+      [](const auto& call) {
+        for (const kernels::Operand& output : call.outputs()) {
+          if (output.view.defined()) return output.view.device;
         }
+        for (const kernels::Operand& input : call.inputs()) {
+          if (input.view.defined()) return input.view.device;
+        }
+        return Device::cpu();
       },
       kernel.any());
 }

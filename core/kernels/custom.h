@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace adret {
 
@@ -30,6 +31,8 @@ struct Custom {
   const CustomKernel* kernel = nullptr;
   std::span<const TensorView> in, out;
 
+  std::vector<Operand> inputs() const;
+  std::vector<Operand> outputs() const;
   double flops() const { return kernel->flops(in, out); }
   std::string params() const { return kernel->name(); }
 };

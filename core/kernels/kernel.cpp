@@ -7,45 +7,25 @@ namespace adret {
 
 using kernels::Operand;
 
-namespace {
-
-std::vector<Operand> custom_operands(std::span<const TensorView> views, const char* role) {
-  std::vector<Operand> list;
-  for (const TensorView& view : views) list.push_back({role, view});
-  return list;
-}
-
-}  // namespace
-
 const char* kernel_name(const Kernel& kernel) {
   return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; },
                     kernel.any());
 }
 
 std::vector<Operand> inputs(const Kernel& kernel) {
-  if (const auto* custom = std::get_if<kernels::Custom>(&kernel))
-    return custom_operands(custom->in, "in");
   return std::visit(
-      [](const auto& call) -> std::vector<Operand> {
-        if constexpr (requires { call.inputs(); }) {
-          const auto list = call.inputs();
-          return {list.begin(), list.end()};
-        }
-        return {};
+      [](const auto& call) {
+        const auto list = call.inputs();
+        return std::vector<Operand>(list.begin(), list.end());
       },
       kernel.any());
 }
 
 std::vector<Operand> outputs(const Kernel& kernel) {
-  if (const auto* custom = std::get_if<kernels::Custom>(&kernel))
-    return custom_operands(custom->out, "out");
   return std::visit(
-      [](const auto& call) -> std::vector<Operand> {
-        if constexpr (requires { call.outputs(); }) {
-          const auto list = call.outputs();
-          return {list.begin(), list.end()};
-        }
-        return {};
+      [](const auto& call) {
+        const auto list = call.outputs();
+        return std::vector<Operand>(list.begin(), list.end());
       },
       kernel.any());
 }
@@ -168,10 +148,21 @@ std::string to_string(const CrossEntropyParams& p) {
 }
 
 namespace {
+
+std::vector<Operand> named(const char* role, std::span<const TensorView> views) {
+  std::vector<Operand> list;
+  for (const TensorView& view : views) list.push_back({role, view});
+  return list;
+}
+
 std::string draw(const RandomKey& key) {
   return fmt::format("seed {} stream {} call {}", key.seed, uint32_t(key.stream), key.call);
 }
+
 }  // namespace
+
+std::vector<Operand> Custom::inputs() const { return named("in", in); }
+std::vector<Operand> Custom::outputs() const { return named("out", out); }
 
 std::string Fill::params() const { return fmt::format("value {}", value); }
 std::string Unary::params() const {

@@ -20,7 +20,7 @@ std::array<Operand, sizeof...(Operands)> operands(const Operands&... list) {
 
 // Every kernel is an aggregate with
 //   static constexpr const char* name;
-//   inputs(), outputs()        arrays of Operand; what is updated in place stands in both
+//   inputs(), outputs()        lists of Operand; what is updated in place stands in both
 //   double flops() const       floating-point operations, a multiply-add counting two
 //   std::string params() const (optional) the parameters, for printing
 // The bytes it must move are those of its operands.
