@@ -40,14 +40,6 @@ Leaf::Leaf(const Tensor& tensor) : Node(true) {
   output_specs_.push_back({tensor.shape(), tensor.dtype(), tensor.device()});
 }
 
-namespace {
-
-bool same_memory(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.byte_offset() == b.byte_offset();
-}
-
-}  // namespace
-
 // Takes a whole gradient of this pass: the first moves in (or into its slot), later ones are added.
 std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
   const Tensor& incoming = grads[0];
@@ -55,13 +47,13 @@ std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
   if (grad_enabled()) {
     grad = grad.defined() ? add(grad, incoming) : incoming;
   } else if (grad.defined()) {
-    const bool in_place = grad.is_unique() || (slot.defined() && same_memory(grad, slot));
+    const bool in_place = grad.is_unique() || (slot.defined() && grad.shares_start(slot));
     Tensor total = in_place ? grad : Tensor::empty(grad.shape(), {grad.dtype(), grad.device()});
     run(kernels::Binary{.a = grad, .b = incoming, .y = total, .op = kernels::BinaryOp::add});
     total.bump_version();
     grad = total;
   } else if (slot.defined()) {
-    if (!same_memory(incoming, slot)) run(kernels::Copy{.x = incoming, .y = slot});
+    if (!incoming.shares_start(slot)) run(kernels::Copy{.x = incoming, .y = slot});
     slot.bump_version();
     grad = slot;
   } else if (incoming.is_unique()) {

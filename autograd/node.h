@@ -47,7 +47,6 @@ class Node : public GraphNode {
   // when it is free, so that nothing is copied later. Every element must be written.
   Tensor grad_buffer(size_t input) const;
 
-  const std::vector<Edge>& edges() const { return edges_; }
   const TensorSpec& output_spec(size_t index) const { return output_specs_[index]; }
   bool is_leaf() const { return is_leaf_; }
 

@@ -121,6 +121,10 @@ class Tensor {
   // Moves this tensor, and every handle on it, to the memory of `place` (same shape and dtype).
   void rebind(const Tensor& place) const;
   bool is_same(const Tensor& other) const { return body_ == other.body_; }
+  // Whether both start at the same byte of the same storage.
+  bool shares_start(const Tensor& other) const {
+    return storage() == other.storage() && byte_offset() == other.byte_offset();
+  }
   // Whether this is the only handle on the tensor, and the tensor the only one on its storage.
   bool is_unique() const;
 

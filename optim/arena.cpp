@@ -1,5 +1,6 @@
 // Laying out, moving into and gathering in the arenas.
 #include <adret/autograd/node.h>
+#include <adret/autograd/ops/check.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -17,17 +18,11 @@ int64_t aligned(int64_t bytes, Device device) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-DType state_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-bool same_place(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.byte_offset() == b.byte_offset();
-}
-
 std::string describe(const Parameter& parameter) {
   return fmt::format("\"{}\" {}", parameter.name, to_string(parameter.value.shape()));
 }
 
-void check(const Parameter& parameter, Device device, bool first_time) {
+void check_parameter(const Parameter& parameter, Device device, bool first_time) {
   if (parameter.in_arena) {
     throw Error(
         fmt::format("[optimizer] the parameter {} belongs to another optimizer; use one optimizer "
@@ -73,7 +68,7 @@ void ParameterArena::lay_out(const std::vector<Group>& groups) {
       const Tensor& value = parameter->value;
       if (!value.defined()) continue;
       const Device device = parameters_.empty() ? value.device() : parameters_[0]->value.device();
-      check(*parameter, device, seen.insert(parameter.get()).second);
+      check_parameter(*parameter, device, seen.insert(parameter.get()).second);
       segments_.push_back({.value_offset = value_bytes_,
                            .state_offset = state_bytes_,
                            .length = value.numel(),
@@ -81,7 +76,7 @@ void ParameterArena::lay_out(const std::vector<Group>& groups) {
                            .dtype = int64_t(value.dtype()),
                            .active = 0});
       value_bytes_ += aligned(int64_t(value.bytes()), device);
-      state_bytes_ += aligned(value.numel() * int64_t(size_of(state_dtype(value.dtype()))), device);
+      state_bytes_ += aligned(value.numel() * int64_t(size_of(wide_dtype(value))), device);
       parameters_.push_back(parameter);
     }
   }
@@ -115,7 +110,7 @@ ParameterArena::~ParameterArena() {
 // Whether the parameter has a gradient, which then is in its place.
 bool ParameterArena::gather(size_t i) {
   const Parameter& parameter = *parameters_[i];
-  if (!same_place(parameter.value, value_places_[i])) {
+  if (!parameter.value.shares_start(value_places_[i])) {
     throw Error(
         fmt::format("[optimizer] the value of the parameter {} was replaced by another tensor; "
                     "write into it with copy_ instead",
@@ -126,7 +121,7 @@ bool ParameterArena::gather(size_t i) {
   const Tensor& place = gradient_places_[i];
   leaf->slot = place;
   if (!leaf->grad.defined()) return false;
-  if (!same_place(leaf->grad, place)) {
+  if (!leaf->grad.shares_start(place)) {
     run(kernels::Copy{.x = leaf->grad, .y = place});
     place.bump_version();
     leaf->grad = place;
@@ -169,8 +164,7 @@ Tensor ParameterArena::make_state() const {
 
 Tensor ParameterArena::state_of(const Tensor& state, size_t i) const {
   const Tensor& value = parameters_[i]->value;
-  return state.segment(value.shape(), size_t(segments_[i].state_offset),
-                       state_dtype(value.dtype()));
+  return state.segment(value.shape(), size_t(segments_[i].state_offset), wide_dtype(value));
 }
 
 }  // namespace adret

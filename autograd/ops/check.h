@@ -66,7 +66,7 @@ inline Tensor empty_like(const Tensor& like, const Shape& shape) {
 }
 inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.shape()); }
 
-// In which losses and statistics of x are computed: f32, or f64 for f64.
+// In which losses, statistics and optimizer state of x are kept: f32, or f64 for f64.
 inline DType wide_dtype(const Tensor& x) {
   return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }
