@@ -159,6 +159,11 @@ std::vector<NamedTensor> Module::named_buffers() const {
   return list;
 }
 
+Device Module::device() const {
+  const auto all = parameters();
+  return all.empty() ? Device::cpu() : all.front()->value.device();
+}
+
 // -- state ----------------------------------------------------------------------------------------
 
 void Module::train(bool training) {

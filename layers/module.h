@@ -51,6 +51,8 @@ class Module {
   // The same with every name of one registered twice.
   std::vector<NamedParameter> all_named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
+  // Where the first parameter lies; the CPU when there is none.
+  Device device() const;
 
   // The mode of the whole tree; a new module is in training.
   void train(bool training = true);

@@ -40,11 +40,6 @@ int64_t count(const Module& module) {
   return elements;
 }
 
-TensorOptions input_options(const Module& model) {
-  const auto parameters = model.parameters();
-  return {.device = parameters.empty() ? Device::cpu() : parameters[0]->value.device()};
-}
-
 // 1234567 -> "1,234,567"
 std::string grouped(int64_t value) {
   std::string digits = std::to_string(value);
@@ -90,7 +85,7 @@ std::vector<SummaryRow> summarize(Module& model, const Shape& input) {
   const std::vector<NamedModule> modules = model.named_modules();
   std::vector<SummaryRow> rows(modules.size());
   const Watch watch(modules, rows);
-  const Tensor x = Tensor::empty(input, input_options(model));
+  const Tensor x = Tensor::empty(input, {.device = model.device()});
   const std::string outside = NameScope::path();
   DryRun dry_run;
   model.call(x);

@@ -30,11 +30,6 @@ double read_scalar(const Tensor& scalar) {
                                       : double(scalar.to(DType::f32).item());
 }
 
-Device device_of(const Module& model) {
-  const auto parameters = model.parameters();
-  return parameters.empty() ? Device::cpu() : parameters.front()->value.device();
-}
-
 }  // namespace
 
 // Loss and accuracy of an epoch, read from the device at once on the CPU and late elsewhere.
@@ -135,7 +130,7 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
 EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
                                  const TrainerCallbacks& callbacks) {
   const double start = options_.clock();
-  Statistics statistics(device_of(model_), true);
+  Statistics statistics(model_.device(), true);
   int64_t samples = 0;
   for (const Batch& batch : loader.epoch(epoch)) {
     train_step(batch, (epoch - 1) * loader.batches() + batch.number, statistics);
@@ -181,7 +176,7 @@ Evaluation Trainer::evaluate(const DataLoader& loader) {
   const NameScope scope("evaluate");
   const NoGrad no_grad;
   const EvalMode evaluation(model_);
-  Statistics statistics(device_of(model_), false);
+  Statistics statistics(model_.device(), false);
   for (const Batch& batch : loader.epoch(0)) {
     const Tensor targets = batch.targets.to(statistics.device());
     const Tensor outputs = model_.call(batch.inputs.to(statistics.device()));
