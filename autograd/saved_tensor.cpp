@@ -12,8 +12,8 @@ const Tensor& SavedTensor::unpack(const Node& node) const {
   if (tensor_.defined() && tensor_.version() != version_) {
     throw Error(
         fmt::format("[{}] a tensor {} {} that backward still needs was written to after the "
-                    "forward (version {}, saved at "
-                    "{}); write into a clone() instead, or after backward",
+                    "forward (version {}, saved at {}); write into a clone() instead, or after "
+                    "backward",
                     node.name(), to_string(tensor_.shape()), name(tensor_.dtype()),
                     tensor_.version(), version_));
   }

@@ -216,8 +216,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions opt
   if (options_.drop_last && options_.batch_size > size) {
     throw Error(
         fmt::format("[DataLoader] batch_size {} with drop_last on a set of {} items: no batch "
-                    "would be produced; "
-                    "lower batch_size or keep the last batch",
+                    "would be produced; lower batch_size or keep the last batch",
                     options_.batch_size, size));
   }
   if (!options_.seed) options_.seed = random::seed();

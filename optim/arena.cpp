@@ -82,8 +82,8 @@ void ParameterArena::lay_out(const std::vector<Group>& groups) {
   }
   if (parameters_.empty()) {
     throw Error(
-        "[optimizer] there are no parameters to optimize; are the layers declared with "
-        "add()?");
+        "[optimizer] there are no parameters to optimize; are the layers declared "
+        "with add()?");
   }
 }
 

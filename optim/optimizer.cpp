@@ -205,8 +205,7 @@ const Tensor& expect(const OptimizerState& state, const std::string& name, const
   if (tensor && tensor->shape() == shape && tensor->dtype() == dtype) return *tensor;
   throw CheckpointError(
       fmt::format("[load_state] the optimizer wants \"{}\" {}, the state has {}; build the model "
-                  "and the groups "
-                  "as they were when it was saved",
+                  "and the groups as they were when it was saved",
                   name, text_of(shape, dtype),
                   tensor ? text_of(tensor->shape(), tensor->dtype()) : "no such tensor"));
 }

@@ -20,8 +20,7 @@ constexpr size_t batches_read_late = 32;
 [[noreturn]] void throw_not_finite(const char* what, double value, int64_t epoch, int64_t batch) {
   throw Error(
       fmt::format("[fit] {} is {} in epoch {}, batch {}; lower the learning rate, clip the "
-                  "gradients, or look at "
-                  "the data of that batch",
+                  "gradients, or look at the data of that batch",
                   what, value, epoch, batch));
 }
 
@@ -42,8 +41,8 @@ class Trainer::Statistics {
   void add(const Batch& batch, const Tensor& outputs, const Tensor& targets, const Tensor& loss) {
     if (loss.numel() != 1) {
       throw ShapeError(
-          fmt::format("[fit] the loss function gave {}, wanted a scalar: the mean over the "
-                      "batch",
+          fmt::format("[fit] the loss function gave {}, wanted a scalar: the mean "
+                      "over the batch",
                       to_string(TensorView(loss))));
     }
     pending_.push_back({.epoch = batch.epoch,
