@@ -5,9 +5,10 @@
 
 namespace adret {
 
-// Each throws Error outside NoGrad. Shapes and dtypes must be equal.
+// Each throws Error outside NoGrad, and ShapeError when shapes or dtypes differ or `to` and `from`
+// share part of their memory.
 void fill_(const Tensor& x, double value);
 void copy_(const Tensor& to, const Tensor& from);  // also between devices
-void add_(const Tensor& to, const Tensor& from);
+void add_(const Tensor& to, const Tensor& from);   // DeviceError for two devices
 
 }  // namespace adret

@@ -1,4 +1,5 @@
-// Matrix products and the linear layer's function.
+// Matrix products and the linear layer's function. Operands have one floating dtype and device,
+// else ShapeError or DeviceError.
 #pragma once
 
 #include <adret/core/kernels/matmul.h>
@@ -12,7 +13,8 @@ struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;  // the last two dimensions
 };
 
-// (M, K) (K, N) -> (M, N); (B, M, K) (B, K, N) -> (B, M, N).
+// (M, K) (K, N) -> (M, N); (B, M, K) (B, K, N) -> (B, M, N). Throws ShapeError for other ranks, and
+// for batches or K that differ.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
 struct LinearOptions {
@@ -20,6 +22,8 @@ struct LinearOptions {
 };
 
 // activation(x weight^T + bias): x (..., I), weight (O, I), bias (O) or undefined -> (..., O).
+// Throws ShapeError when the features I of x and weight, or the outputs O of weight and bias,
+// differ.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const LinearOptions& options = {});
 

@@ -1,5 +1,6 @@
 // Functions that rearrange elements, of any dtype. Reshapes and slices of the leading dimension
-// share memory; the others copy, but flatten where nothing moves.
+// share memory; the others copy, but flatten where nothing moves. Negative dimensions count from
+// the end; one out of range is a ShapeError.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -8,20 +9,25 @@
 
 namespace adret {
 
-// One size may be -1. Shares memory.
+// One size may be -1. Shares memory. Throws ShapeError for another number of elements, and for a
+// -1 that is not the only one or could be anything.
 Tensor reshape(const Tensor& x, std::span<const int64_t> sizes);
 // (N, ...) -> (N, elements of one). An image batch (N, H, W, C) is written in C, H, W order, as
-// PyTorch does, so that the weights of a linear layer behind it mean the same.
+// PyTorch does, so that the weights of a linear layer behind it mean the same. Throws ShapeError
+// for a scalar.
 Tensor flatten(const Tensor& x);
 // Swaps two dimensions.
 Tensor transpose(const Tensor& x, int dim0, int dim1);
-// Dimension i of the result is dimension order[i] of x.
+// Dimension i of the result is dimension order[i] of x. Throws ShapeError unless every dimension is
+// named once.
 Tensor permute(const Tensor& x, const std::vector<int>& order);
-// Elements begin..end-1 of a dimension; negative bounds count from the end.
+// Elements begin..end-1 of a dimension; negative bounds count from the end. Throws ShapeError for
+// bounds outside the dimension, or an end before the beginning.
 Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end);
-// Joins tensors whose other dimensions agree.
+// Joins tensors whose other dimensions agree. Throws ShapeError when they do not, when dtypes
+// differ and for no tensors, DeviceError for several devices.
 Tensor concatenate(const std::vector<Tensor>& tensors, int dim);
-// Stretches dimensions of size 1, and adds leading ones.
+// Stretches dimensions of size 1, and adds leading ones. Throws ShapeError for other differences.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 
 }  // namespace adret
