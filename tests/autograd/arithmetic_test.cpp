@@ -12,6 +12,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 using Inputs = std::vector<Tensor>;
 

@@ -20,6 +20,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 constexpr Device cuda = Device::cuda();
 using Values = std::vector<double>;
 

@@ -15,6 +15,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 
 TEST(Dropout, IsTheIdentityInEvaluationAndForProbabilityZero) {

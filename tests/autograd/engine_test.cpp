@@ -16,6 +16,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 Tensor leaf(std::initializer_list<float> values) {
   Tensor x = Tensor::from(values, {int64_t(values.size())});
   x.set_requires_grad(true);

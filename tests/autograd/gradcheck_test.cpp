@@ -10,6 +10,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 
 // x * c with a derivative in which one element is wrong.

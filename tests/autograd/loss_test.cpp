@@ -12,6 +12,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 using Values = std::vector<double>;
 

@@ -13,6 +13,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 
 // Values: PyTorch 1.13.

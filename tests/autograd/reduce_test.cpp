@@ -12,6 +12,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 using Reduction = Tensor (*)(const Tensor&, const ReduceOptions&);
 constexpr Reduction reductions[] = {sum, mean, max, min};

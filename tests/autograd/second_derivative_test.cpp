@@ -17,6 +17,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 
 // (|d(critic)/dx| - 1)^2 over the samples, as in Gulrajani et al. 2017.

@@ -9,6 +9,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Inputs = std::vector<Tensor>;
 using Softmax = Tensor (*)(const Tensor&, int);
 

@@ -14,6 +14,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 constexpr size_t kib = 1024, mib = 1024 * kib;
 
 void expect_consistent(const MemoryStats& stats, const FakeAllocator& raw) {

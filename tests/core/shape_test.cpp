@@ -8,6 +8,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 TEST(Shape, CountsNegativeDimensionsFromTheEnd) {
   const Shape shape{2, 3, 5};
   EXPECT_EQ(shape[-1], 5);

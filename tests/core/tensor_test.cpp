@@ -9,6 +9,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 TEST(Tensor, KeepsShapeDtypeAndValues) {
   const Tensor x = Tensor::from({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}, {2, 3});
   EXPECT_EQ(x.shape(), (Shape{2, 3}));

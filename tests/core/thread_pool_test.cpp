@@ -16,6 +16,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 // Restores the number of threads that the program started with.
 class ThreadPoolTest : public testing::Test {
  protected:

@@ -12,6 +12,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using namespace kernels;
 
 TEST(Kernel, PrintsItselfAndKnowsItsCost) {

@@ -7,12 +7,12 @@
 
 #include <exception>
 
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::HasSubstr;
 
 // Item i is (i, i + 0.5) with label i % 3; item 17 cannot be had, item 5 has another shape.
@@ -55,8 +55,7 @@ TEST(Dataset, ItemsOfDifferentShapesAreNamed) {
               batch_of(Pairs(), {4, 5});
             }),
             "[Dataset] the input of item 5 is (3,) f32 cpu, that of item 4 is (2,) f32 cpu; the "
-            "items of a "
-            "batch must be alike");
+            "items of a batch must be alike");
   EXPECT_THAT(thrown<Error>([] { batch_of(Pairs(), {}); }), HasSubstr("at least one index"));
 }
 

@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/data/formats.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace adret {
 namespace {
 
-using test::gzipped;
-using test::idx;
-using test::thrown;
+using namespace test;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -25,7 +24,7 @@ class IdxTest : public testing::Test {
   std::string error(const std::string& content) const {
     return thrown<DataError>([&] { read_idx(dir_.write("file", content)); });
   }
-  test::TempDir dir_;
+  TempDir dir_;
 };
 
 TEST_F(IdxTest, ImagesKeepTheirBytesAndGetAChannel) {

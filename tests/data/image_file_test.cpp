@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/data/formats.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace adret {
 namespace {
 
-using test::png;
-using test::thrown;
+using namespace test;
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
@@ -26,7 +26,7 @@ class ImageFileTest : public testing::Test {
   Tensor digit(const std::string& content, const DigitOptions& options = {}) const {
     return load_digit(dir_.write("digit", content), options);
   }
-  test::TempDir dir_;
+  TempDir dir_;
 };
 
 // One pixel of red (255, 0, 0) and one of (10, 20, 30), in each kind of file.

@@ -12,12 +12,12 @@
 #include <numeric>
 #include <thread>
 
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -9,15 +9,14 @@
 #include <optional>
 
 #include "tests/data/formats.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace adret {
 namespace {
 
 namespace fs = std::filesystem;
-using test::gzipped;
-using test::idx;
-using test::thrown;
+using namespace test;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -58,7 +57,7 @@ class MnistTest : public testing::Test {
   std::string error() const {
     return thrown<DataError>([&] { load_mnist(dir_.path()); });
   }
-  test::TempDir dir_;
+  TempDir dir_;
 };
 
 TEST_F(MnistTest, TheFourFilesBecomeTwoSets) {

@@ -21,6 +21,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 const std::filesystem::path golden = std::filesystem::path(ADRET_SOURCE_DIR) / "tests/golden";
 
 // The largest difference from PyTorch's logits on PyTorch's input.
@@ -61,7 +63,7 @@ TEST(PyTorchWeights, OfANormalisedNetworkGivePyTorchsLogits) {
 }
 
 TEST(PyTorchWeights, SavedAgainHoldTheSameTensors) {
-  const test::TempDir dir;
+  const TempDir dir;
   Sequential model = normalised_network();
   load_weights(model, golden / "norm.safetensors");
   save_weights(model, dir / "again");
@@ -92,7 +94,7 @@ std::string output_of(const std::string& command) {
 
 TEST(PyTorchWeights, SavedByUsAreReadByAnotherReader) {
   if (std::system("python3 -c '' >/dev/null 2>&1") != 0) GTEST_SKIP() << "python3 is not installed";
-  const test::TempDir dir;
+  const TempDir dir;
   Sequential model = normalised_network();
   load_weights(model, golden / "norm.safetensors");
   save_weights(model, dir / "ours", {{"note", "ours"}});

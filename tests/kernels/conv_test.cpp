@@ -13,12 +13,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::Activation;
-using testing::ConvSizes;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::Sums;
-using testing::Values;
 
 struct ConvCase : ConvSizes {
   std::string name;
@@ -59,10 +55,10 @@ const ConvCase conv_cases[] = {
 template <class T>
 struct Operands {
   const ConvCase& c;
-  Values x = testing::random_values(c.x().numel(), 1);
-  Values weight = testing::random_values(c.weight().numel(), 2);
-  Values bias = testing::random_values(c.o, 3);
-  Values dy = testing::random_values(c.y().numel(), 4);
+  Values x = random_values(c.x().numel(), 1);
+  Values weight = random_values(c.weight().numel(), 2);
+  Values bias = random_values(c.o, 3);
+  Values dy = random_values(c.y().numel(), 4);
 
   Guarded<T> forward(bool with_bias, Activation activation) const {
     Guarded<T> y(c.y());
@@ -94,7 +90,7 @@ struct Operands {
 
 template <class T>
 void check(const Guarded<T>& actual, const Sums& expected, const std::string& what) {
-  testing::expect_sums<T>(actual.values(), expected, what);
+  expect_sums<T>(actual.values(), expected, what);
   EXPECT_TRUE(actual.guards_intact()) << what << " wrote beyond its output";
 }
 
@@ -115,7 +111,7 @@ void check_backward(const ConvCase& c) {
   check(operands.backward_input(), conv_backward_input(c, operands.dy, operands.weight),
         "backward input");
   const Sums expected = conv_backward_weight(c, operands.x, operands.dy);
-  const Sums expected_bias = testing::column_sums(operands.dy, c.o);
+  const Sums expected_bias = test::column_sums(operands.dy, c.o);
   const Guarded<T> dweight(c.weight()), dbias({c.o});
   operands.backward_weight(dweight, dbias);
   check(dweight, expected, "backward weight");
@@ -165,11 +161,8 @@ TEST(Conv, ValuesOfPyTorch) {
                     2,
                     {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2}});
   ASSERT_EQ(c.y(), Shape({1, 2, 7, 2}));
-  const Operands<float> operands{c,
-                                 testing::eighths(40, 7, 3, 17),
-                                 testing::eighths(12, 5, 1, 13),
-                                 {0.5, -0.25},
-                                 testing::eighths(28, 3, 2, 11)};
+  const Operands<float> operands{
+      c, eighths(40, 7, 3, 17), eighths(12, 5, 1, 13), {0.5, -0.25}, eighths(28, 3, 2, 11)};
   EXPECT_EQ(operands.forward(true, Activation::none).values(),
             (Values{1.015625,  -0.34375,  1.4375,   -0.296875, -1.015625, 0.0,     -0.921875,
                     -0.046875, 1.03125,   0.171875, 0.890625,  -0.28125,  0.5625,  -1.4375,

@@ -12,11 +12,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::BinaryOp;
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
 using Values = std::vector<double>;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();

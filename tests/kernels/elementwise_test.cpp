@@ -14,11 +14,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::UnaryOp;
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
 using Values = std::vector<double>;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -197,7 +194,7 @@ TEST(UnaryBackward, MatchesTheDerivatives) {
     gelu.push_back(dy[i] * (normal_cdf(g) + g * density));
   }
   // Three roundings of f32; 1 - t * t and the two terms of gelu cancel.
-  const testing::Tolerance f32{.relative = 1e-6, .absolute = 3e-7};
+  const Tolerance f32{.relative = 1e-6, .absolute = 3e-7};
   expect_close(unary_backward<float>(UnaryOp::relu, relu_y, dy), relu, {}, "relu");
   expect_close(unary_backward<float>(UnaryOp::sigmoid, sigmoid_y, dy), sigmoid, f32, "sigmoid");
   expect_close(unary_backward<float>(UnaryOp::tanh, tanh_y, dy), tanh, f32, "tanh");

@@ -10,7 +10,7 @@
 namespace adret {
 namespace {
 
-using testing::expect_same_for_any_threads;
+using namespace test;
 
 // 0, 1, 2, ... as T.
 template <class T>

@@ -12,13 +12,9 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::CrossEntropyParams;
 using kernels::Reduction;
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
-using testing::Tolerance;
 using Values = std::vector<double>;
 
 struct Result {

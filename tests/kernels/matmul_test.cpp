@@ -12,16 +12,12 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::Activation;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::MatmulSizes;
-using testing::Sums;
-using testing::Values;
 
 template <class T>
 void check(const Guarded<T>& actual, const Sums& expected, const std::string& what) {
-  testing::expect_sums<T>(actual.values(), expected, what);
+  expect_sums<T>(actual.values(), expected, what);
   EXPECT_TRUE(actual.guards_intact()) << what << " wrote beyond its output";
 }
 
@@ -59,11 +55,11 @@ template <class T>
 void check_matmul(const MatmulSizes& s) {
   const std::string what =
       std::string(s.transpose_a ? "a^T " : "a ") + (s.transpose_b ? "b^T" : "b");
-  const Values a = testing::random_values(s.a().numel(), 1);
-  const Values b = testing::random_values(s.b().numel(), 2);
-  const Values y = testing::random_values(s.y().numel(), 3);
-  check(matmul_on<T>(s, a, b, nullptr), testing::matmul(s, a, b, {}), what);
-  check(matmul_on<T>(s, a, b, &y), testing::matmul(s, a, b, y), what + " accumulated");
+  const Values a = random_values(s.a().numel(), 1);
+  const Values b = random_values(s.b().numel(), 2);
+  const Values y = random_values(s.y().numel(), 3);
+  check(matmul_on<T>(s, a, b, nullptr), test::matmul(s, a, b, {}), what);
+  check(matmul_on<T>(s, a, b, &y), test::matmul(s, a, b, y), what + " accumulated");
 }
 
 TEST_P(Matmul, EqualsTheDefinitionHoweverOperandsAreTurned) {
@@ -93,10 +89,10 @@ const LinearCase linear_cases[] = {
 template <class T>
 struct LinearOperands {
   LinearCase c;
-  Values x = testing::random_values(c.batch * c.in, 1);
-  Values weight = testing::random_values(c.out * c.in, 2);
-  Values bias = testing::random_values(c.out, 3);
-  Values dy = testing::random_values(c.batch * c.out, 4);
+  Values x = random_values(c.batch * c.in, 1);
+  Values weight = random_values(c.out * c.in, 2);
+  Values bias = random_values(c.out, 3);
+  Values dy = random_values(c.batch * c.out, 4);
 
   Shape x_shape() const { return {c.batch, c.in}; }
   Shape weight_shape() const { return {c.out, c.in}; }
@@ -131,22 +127,22 @@ void check_linear(const LinearCase& c) {
   const LinearOperands<T> operands{c};
   const MatmulSizes forward{1, c.batch, c.out, c.in, false, true};
   check(operands.forward(false, Activation::none),
-        testing::matmul(forward, operands.x, operands.weight, {}), "forward");
+        test::matmul(forward, operands.x, operands.weight, {}), "forward");
   Values bias_rows;
   for (int64_t i = 0; i < c.batch; ++i) {
     bias_rows.insert(bias_rows.end(), operands.bias.begin(), operands.bias.end());
   }
-  Sums expected = testing::matmul(forward, operands.x, operands.weight, bias_rows);
+  Sums expected = test::matmul(forward, operands.x, operands.weight, bias_rows);
   check(operands.forward(true, Activation::none), expected, "forward with bias");
   for (double& y : expected.value) y = std::max(y, 0.0);
   check(operands.forward(true, Activation::relu), expected, "forward with bias and ReLU");
 
   check(operands.backward_input(),
-        testing::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {}),
+        test::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {}),
         "backward input");
   const Sums dweight_expected =
-      testing::matmul({1, c.out, c.in, c.batch, true, false}, operands.dy, operands.x, {});
-  const Sums dbias_expected = testing::column_sums(operands.dy, c.out);
+      test::matmul({1, c.out, c.in, c.batch, true, false}, operands.dy, operands.x, {});
+  const Sums dbias_expected = test::column_sums(operands.dy, c.out);
   const Guarded<T> dweight(operands.weight_shape()), dbias({c.out});
   operands.backward_weight(dweight, dbias);
   check(dweight, dweight_expected, "backward weight");

@@ -11,11 +11,7 @@
 namespace adret {
 namespace {
 
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
-using testing::Tolerance;
+using namespace test;
 using Values = std::vector<double>;
 
 // PyTorch 1.13.1:

@@ -15,11 +15,10 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::AdamGroup;
 using kernels::Segment;
 using kernels::SgdGroup;
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
 using Values = std::vector<double>;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -261,7 +260,7 @@ TEST(OptimizerSteps, CountEachParametersOwnStepsInAdam) {
 }
 
 TEST(OptimizerSteps, GiveTheSameBitsForAnyNumberOfThreads) {
-  const Values start = testing::random_values(70'001, 1), grad = testing::random_values(70'001, 2);
+  const Values start = random_values(70'001, 1), grad = random_values(70'001, 2);
   expect_same_for_any_threads([&] {
     Arenas arenas({{.value = start}, {.value = {1, 2, 3}}, {.value = start}});
     for (size_t i : {0, 2}) arenas.set(arenas.grads, i, grad);

@@ -13,11 +13,7 @@
 namespace adret {
 namespace {
 
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::PoolSizes;
-using testing::Sums;
-using testing::Values;
+using namespace test;
 
 struct PoolCase : PoolSizes {
   std::string name;
@@ -76,15 +72,15 @@ struct Positions {
 
 // Few different values, so that windows have equals.
 Values values_with_ties(int64_t count) {
-  Values values = testing::random_values(count, 1);
+  Values values = random_values(count, 1);
   for (double& v : values) v = std::round(v * 4);
   return values;
 }
 
 template <class T, class Position>
 void check_max_pool(const PoolCase& c) {
-  const Values x = values_with_ties(c.x().numel()), dy = testing::random_values(c.y().numel(), 2);
-  const testing::Winners expected = testing::max_pool(c, x);
+  const Values x = values_with_ties(c.x().numel()), dy = random_values(c.y().numel(), 2);
+  const Winners expected = test::max_pool(c, x);
   const Guarded<T> x_operand(c.x(), x), y(c.y()), y_alone(c.y());
   const Positions<Position> position(c.y());
   run(kernels::MaxPool2dForward{
@@ -100,7 +96,7 @@ void check_max_pool(const PoolCase& c) {
   const Guarded<T> dx_operand(c.x()), gathered(c.y());
   run(kernels::MaxPool2dBackward{
       .dy = Guarded<T>(c.y(), dy), .position = position.tensor, .dx = dx_operand, .pool = c.pool});
-  testing::expect_sums<T>(dx_operand.values(), dx, "backward");
+  expect_sums<T>(dx_operand.values(), dx, "backward");
   EXPECT_TRUE(dx_operand.guards_intact());
   run(kernels::MaxPool2dGather{
       .x = x_operand, .position = position.tensor, .y = gathered, .pool = c.pool});
@@ -110,19 +106,19 @@ void check_max_pool(const PoolCase& c) {
 
 template <class T>
 void check_average_pool(const PoolCase& c) {
-  const Values x = testing::random_values(c.x().numel(), 1);
-  const Values dy = testing::random_values(c.y().numel(), 2);
-  const Values divisors = testing::pool_divisors(c);
+  const Values x = random_values(c.x().numel(), 1);
+  const Values dy = random_values(c.y().numel(), 2);
+  const Values divisors = test::pool_divisors(c);
   Sums y(c.y().numel()), dx(c.x().numel());
-  testing::for_each_tap(c, [&](int64_t iy, int64_t ix, int64_t) {
+  test::for_each_tap(c, [&](int64_t iy, int64_t ix, int64_t) {
     y.add(iy, x[size_t(ix)] / divisors[size_t(iy)]);
     dx.add(ix, dy[size_t(iy)] / divisors[size_t(iy)]);
   });
   const Guarded<T> y_operand(c.y()), dx_operand(c.x());
   run(kernels::AvgPool2dForward{.x = Guarded<T>(c.x(), x), .y = y_operand, .pool = c.pool});
-  testing::expect_sums<T>(y_operand.values(), y, "forward");
+  expect_sums<T>(y_operand.values(), y, "forward");
   run(kernels::AvgPool2dBackward{.dy = Guarded<T>(c.y(), dy), .dx = dx_operand, .pool = c.pool});
-  testing::expect_sums<T>(dx_operand.values(), dx, "backward");
+  expect_sums<T>(dx_operand.values(), dx, "backward");
   EXPECT_TRUE(y_operand.guards_intact() && dx_operand.guards_intact());
 }
 
@@ -146,7 +142,7 @@ TEST_P(Pool, MeansEqualTheDefinition) {
 
 TEST_P(Pool, BitsDoNotDependOnTheNumberOfThreads) {
   const PoolCase& c = GetParam();
-  const Values dy = testing::random_values(c.y().numel(), 2);
+  const Values dy = random_values(c.y().numel(), 2);
   expect_same_for_any_threads([&] {
     const Guarded<float> y(c.y()), max_dx(c.x()), average_dx(c.x()), dy_operand(c.y(), dy);
     const Positions<int32_t> position(c.y());
@@ -193,12 +189,12 @@ TEST(MaxPool, TheFirstNaNWins) {
 TEST(MaxPool, ValuesOfPyTorchInCeilMode) {
   const Guarded<float> kernel_of_one({1, 3, 4, 1}), padded({1, 3, 3, 1});
   const Positions<uint8_t> position({1, 3, 3, 1});
-  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 6, 7, 1}, testing::eighths(42, 7, 3, 17)),
+  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 6, 7, 1}, eighths(42, 7, 3, 17)),
                                 .y = kernel_of_one,
                                 .pool = {.kernel = 1, .stride = 2}});
   EXPECT_EQ(kernel_of_one.values(), (Values{-0.625, -1.0, 0.75, 0.375, 1.0, 0.625, 0.25, -0.125,
                                             0.5, 0.125, -0.25, -0.625}));
-  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 5, 5, 1}, testing::eighths(25, 7, 3, 17)),
+  run(kernels::MaxPool2dForward{.x = Guarded<float>({1, 5, 5, 1}, eighths(25, 7, 3, 17)),
                                 .y = padded,
                                 .position = position.tensor,
                                 .pool = {.kernel = 2, .stride = 2, .padding = 1}});
@@ -214,7 +210,7 @@ TEST(MaxPool, ValuesOfPyTorchInCeilMode) {
 // torch.nn.functional.avg_pool2d with ceil_mode (PyTorch 1.13): windows that reach beyond the
 // padding are divided by what is inside it.
 TEST(AvgPool, ValuesOfPyTorchInCeilMode) {
-  const Guarded<double> x({1, 6, 6, 1}, testing::eighths(36, 7, 3, 17)), y({1, 4, 4, 1});
+  const Guarded<double> x({1, 6, 6, 1}, eighths(36, 7, 3, 17)), y({1, 4, 4, 1});
   kernels::Pool2dParams pool{.kernel = 3, .stride = 2, .padding = 1};
   const auto expect = [&](const Values& expected) {
     run(kernels::AvgPool2dForward{.x = x, .y = y, .pool = pool});

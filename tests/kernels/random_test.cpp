@@ -15,8 +15,7 @@
 namespace adret {
 namespace {
 
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
+using namespace test;
 using Values = std::vector<double>;
 
 const RandomKey key{.seed = 11, .stream = RandomStream::init, .call = 3};
@@ -135,7 +134,7 @@ Dropped dropout(const Values& values, double p, int64_t step = 0) {
 }
 
 TEST(Dropout, DropsTheElementsWhoseWordIsSmall) {
-  const Values x = testing::random_values(10'001, 1);
+  const Values x = random_values(10'001, 1);
   for (double p : {0.1, 0.5, 0.9}) {
     const Dropped result = dropout<float>(x, p, 4);
     for (size_t e = 0; e < x.size(); ++e) {
@@ -148,7 +147,7 @@ TEST(Dropout, DropsTheElementsWhoseWordIsSmall) {
 
 TEST(Dropout, IsTheIdentityForPZeroAndZeroForPOne) {
   const double inf = std::numeric_limits<double>::infinity();
-  Values x = testing::random_values(1000, 2);
+  Values x = random_values(1000, 2);
   x[3] = inf;
   EXPECT_EQ(dropout<float>(x, 0).y, x);
   EXPECT_EQ(dropout<float>(x, 0).mask, std::vector<uint8_t>(1000, 1));
@@ -166,7 +165,7 @@ TEST(Dropout, DropsTheShareItShould) {
 // Batches of 10, 64 and 7 draw their own masks, and the gradient uses that of its forward.
 TEST(Dropout, SendsTheGradientThroughTheMask) {
   for (int64_t n : {10, 64, 7, 0}) {
-    const Values ones(size_t(n), 1), dy = testing::random_values(n, 3);
+    const Values ones(size_t(n), 1), dy = random_values(n, 3);
     const Dropped forward = dropout<float>(ones, 0.5, n);
     const Guarded<float> gradient({n}, dy), dx({n});
     run(kernels::DropoutBackward{
@@ -182,7 +181,7 @@ TEST(Dropout, SendsTheGradientThroughTheMask) {
 }
 
 TEST(Dropout, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Values x = testing::random_values(100'003, 4);
+  const Values x = random_values(100'003, 4);
   expect_same_for_any_threads([&] { return dropout<float>(x, 0.25).y; });
 }
 

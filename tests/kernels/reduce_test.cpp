@@ -15,11 +15,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using kernels::ReduceOp;
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
 using Values = std::vector<double>;
 
 constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};

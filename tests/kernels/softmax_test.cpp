@@ -13,11 +13,7 @@
 namespace adret {
 namespace {
 
-using testing::expect_close;
-using testing::expect_same_for_any_threads;
-using testing::Guarded;
-using testing::random_values;
-using testing::Tolerance;
+using namespace test;
 using Values = std::vector<double>;
 
 // f(places) for every line along `dim`.

@@ -13,6 +13,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 struct Moments {
   double mean = 0, std = 0, low = 0, high = 0;
 };

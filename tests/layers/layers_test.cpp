@@ -23,6 +23,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Values = std::vector<float>;
 
 // n values that all differ, in -1..1.

@@ -17,6 +17,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 int64_t parameter_count(const Module& model) {
   int64_t count = 0;
   for (const auto& parameter : model.parameters()) count += parameter->value.numel();

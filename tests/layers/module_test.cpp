@@ -15,6 +15,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Names = std::vector<std::string>;
 
 Names parameter_names(const Module& module) {

@@ -11,6 +11,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 // Asked in another order than a run would, as a resumed run does.
 void expect_rates(const LrSchedule& schedule, const std::vector<double>& wanted) {
   for (size_t k = wanted.size(); k-- > 0;) {

@@ -19,6 +19,7 @@
 namespace adret {
 namespace {
 
+using namespace test;
 using Values = std::vector<float>;
 
 struct Two : Layer<Two> {

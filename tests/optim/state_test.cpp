@@ -17,6 +17,8 @@
 namespace adret {
 namespace {
 
+using namespace test;
+
 Sequential network() { return Sequential(Linear(3, 8), Tanh(), Linear(8, 1)); }
 
 void train(Sequential& net, Optimizer& optimizer, int64_t first, int64_t last) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace adret::testing {
+namespace adret::test {
 
 // |actual - expected| <= relative * |expected| + absolute at every place; NaN and infinities equal
 // themselves.
@@ -45,4 +45,4 @@ void expect_same_for_any_threads(F&& f) {
   set_num_threads(before);
 }
 
-}  // namespace adret::testing
+}  // namespace adret::test

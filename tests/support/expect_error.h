@@ -1,26 +1,37 @@
-// Expects an error of a type, with a text.
+// What a call throws: its type, and its text whole or in part.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <string>
+#include <typeinfo>
 
-namespace adret {
+namespace adret::test {
 
-// Runs f and expects it to throw an E (exactly: a base or another type fails) whose message
-// contains `text`.
-template <class E, class F>
-void expect_error(F&& f, const std::string& text) {
+// The message of the E that `call` throws; exactly an E, which may have another error nested: a
+// derived or another type fails the test, and so does nothing.
+template <class E, class Call>
+std::string thrown(Call&& call) {
   try {
-    static_cast<void>(f());
-    ADD_FAILURE() << "no error was thrown; expected: " << text;
+    static_cast<void>(call());
   } catch (const E& error) {
-    EXPECT_EQ(typeid(error), typeid(E)) << error.what();
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos)
-        << "message:  " << error.what() << "\nexpected: " << text;
+    const bool nests = dynamic_cast<const std::nested_exception*>(&error) != nullptr;
+    EXPECT_TRUE(nests || typeid(error) == typeid(E))
+        << "threw " << typeid(error).name() << ": " << error.what();
+    return error.what();
   } catch (const std::exception& error) {
-    ADD_FAILURE() << "an error of another type was thrown: " << error.what();
+    ADD_FAILURE() << "threw " << typeid(error).name() << ": " << error.what();
+    return {};
   }
+  ADD_FAILURE() << "threw nothing";
+  return {};
 }
 
-}  // namespace adret
+// Expects the message of the E that `call` throws to contain `text`.
+template <class E, class Call>
+void expect_error(Call&& call, const std::string& text) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, text, thrown<E>(call));
+}
+
+}  // namespace adret::test

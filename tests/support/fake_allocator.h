@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <map>
 
-namespace adret {
+namespace adret::test {
 
 class FakeAllocator final : public RawAllocator {
  public:
@@ -50,4 +50,4 @@ class FakeAllocator final : public RawAllocator {
   std::map<void*, size_t> held_;
 };
 
-}  // namespace adret
+}  // namespace adret::test

@@ -1,13 +1,12 @@
-// A folder that lasts as long as a test, files in it, and the text of what a call throws.
+// A folder that lasts as long as a test, and files in it.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
-#include <typeinfo>
 
 namespace adret::test {
 
@@ -43,21 +42,6 @@ class TempDir {
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The message of the exception of type E that `call` throws; a failure when it throws none.
-template <class E, class Call>
-std::string thrown(Call&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "threw " << typeid(error).name() << ": " << error.what();
-    return {};
-  }
-  ADD_FAILURE() << "threw nothing";
-  return {};
 }
 
 }  // namespace adret::test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace adret {
+namespace adret::test {
 namespace {
 
 std::vector<double> sequence_values(int64_t count, int offset) {
@@ -61,4 +61,4 @@ std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& i
   return grad({output}, inputs, {.grad_outputs = {sequence(output.shape(), 3)}});
 }
 
-}  // namespace adret
+}  // namespace adret::test

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace adret {
+namespace adret::test {
 
 // f64 elements ((37 i + offset) mod 101 - 50.5) / 32 for element i: exact, between -1.6 and 1.6,
 // never 0, and different from each other up to 101 elements.
@@ -32,4 +32,4 @@ void expect_gradients(const TestFunction& function, const std::vector<Tensor>& i
 // d(sum of outputs times sequence(shape, 3))/d(inputs).
 std::vector<Tensor> gradients(const Tensor& output, const std::vector<Tensor>& inputs);
 
-}  // namespace adret
+}  // namespace adret::test

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace adret::testing {
+namespace adret::test {
 
 // A CPU tensor of T in the middle of a larger one.
 template <class T>
@@ -69,4 +69,4 @@ inline std::vector<double> eighths(int64_t count, int64_t factor, int64_t offset
   return values;
 }
 
-}  // namespace adret::testing
+}  // namespace adret::test

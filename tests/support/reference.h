@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace adret::testing {
+namespace adret::test {
 
 using Values = std::vector<double>;
 
@@ -208,4 +208,4 @@ inline Values pool_divisors(const PoolSizes& s) {
   return divisors;
 }
 
-}  // namespace adret::testing
+}  // namespace adret::test

@@ -10,7 +10,7 @@
 
 #include "tests/support/fake_allocator.h"
 
-namespace adret {
+namespace adret::test {
 
 // Fails the test when a call mixes devices.
 class ShadowBackend final : public Backend, DeviceServices {
@@ -48,4 +48,4 @@ class ShadowDevice {
   std::unique_ptr<Backend> before_;
 };
 
-}  // namespace adret
+}  // namespace adret::test

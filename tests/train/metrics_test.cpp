@@ -6,12 +6,12 @@
 
 #include <cmath>
 
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::HasSubstr;
 
 Tensor labels(const std::vector<int32_t>& values) {

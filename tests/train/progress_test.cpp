@@ -9,11 +9,12 @@
 #include <cmath>
 #include <sstream>
 
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace adret {
 namespace {
 
+using namespace test;
 using testing::HasSubstr;
 
 class ProgressTest : public testing::Test {
@@ -117,8 +118,7 @@ TEST(JsonLogger, WritesOneObjectALine) {
 TEST(JsonLogger, AStreamThatFailsIsTold) {
   std::ostringstream out;
   out.setstate(std::ios::badbit);
-  EXPECT_THAT(test::thrown<Error>([&] { JsonLogger(out).log({}); }),
-              HasSubstr("cannot be written"));
+  EXPECT_THAT(thrown<Error>([&] { JsonLogger(out).log({}); }), HasSubstr("cannot be written"));
 }
 
 }  // namespace

@@ -12,12 +12,13 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -37,7 +38,7 @@ class SafetensorsTest : public testing::Test {
   std::string header_error(const std::string& header, size_t data_bytes) const {
     return error(file_of(header, std::string(data_bytes, '\0')));
   }
-  test::TempDir dir_;
+  TempDir dir_;
 };
 
 TEST_F(SafetensorsTest, AFileWrittenByHandIsRead) {

@@ -15,12 +15,12 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -165,8 +165,7 @@ TEST(Trainer, ALossThatIsNotFiniteNamesEpochAndBatchBeforeTheStep) {
   Trainer trainer(model, optimizer, {.epochs = 2, .loss = mean_of_outputs});
   EXPECT_EQ(thrown<Error>([&] { trainer.fit(loader); }),
             "[fit] the loss is nan in epoch 1, batch 2; lower the learning rate, clip the "
-            "gradients, or look at "
-            "the data of that batch");
+            "gradients, or look at the data of that batch");
   EXPECT_EQ(weight_of(model), 1 - 1 - 2);  // the two steps before
   EXPECT_TRUE(std::isnan(trainer.evaluate(loader).loss));
 }

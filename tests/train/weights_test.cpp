@@ -14,12 +14,13 @@
 
 #include <numeric>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace adret {
 namespace {
 
-using test::thrown;
+using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -44,7 +45,7 @@ std::vector<std::string> names_in(const std::filesystem::path& path) {
 
 class WeightsTest : public testing::Test {
  protected:
-  test::TempDir dir_;
+  TempDir dir_;
 };
 
 TEST_F(WeightsTest, NamesAndLayoutsArePyTorchs) {
@@ -123,8 +124,7 @@ TEST_F(WeightsTest, StrictLoadingListsAllDifferencesAndChangesNothing) {
                 "  missing in the file: norm.num_batches_tracked\n"
                 "  unknown to the model: fc.weight\n"
                 "  different: conv.weight is (3, 2, 3, 3) f32 in the file, (3, 2, 2, 2) f32 in the "
-                "model, "
-                "norm.running_var is (3,) i32 in the file, (3,) f32 in the model\n"
+                "model, norm.running_var is (3,) i32 in the file, (3,) f32 in the model\n"
                 "Load with strict = false to take what fits");
   EXPECT_EQ(net.conv.bias.value.to_vector<float>(), bias);
 }
