@@ -274,7 +274,8 @@ void Module::remove_forward_hook(int id) {
 }
 
 void Module::run_hooks(const Tensor& output) {
-  for (const auto& [id, hook] : hooks_) hook(*this, output);
+  const auto hooks = hooks_;  // one may add or remove hooks
+  for (const auto& [id, hook] : hooks) hook(*this, output);
 }
 
 void Module::throw_not_one_tensor() const {

@@ -201,6 +201,19 @@ TEST(Module, HooksSeeEachOutputUntilTheyAreRemoved) {
   EXPECT_EQ(shapes, (std::vector<Shape>{{3, 2}}));
 }
 
+TEST(Module, AHookMayRemoveItself) {
+  Linear layer(1, 1);
+  const Tensor x = Tensor::ones({1, 1});
+  int calls = 0, first = -1;
+  first = layer.add_forward_hook([&](Module& module, const Tensor&) {
+    ++calls;
+    module.remove_forward_hook(first);
+  });
+  layer(x);
+  layer(x);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Module, AnErrorNamesTheInnermostLayerItCameFrom) {
   Net net;
   std::string text;

@@ -187,7 +187,7 @@ class FetchMnist(unittest.TestCase):
 
     def test_refuses_unknown_arguments(self):
         result = self.fetch("--dat", "x")
-        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.returncode, 1)
         self.assertIn("unknown argument: --dat", result.stderr)
 
     def test_knows_the_checksums_of_the_real_files(self):

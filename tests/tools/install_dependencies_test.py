@@ -104,7 +104,7 @@ test  | another one | command other       | other-package
 
     def test_refuses_unknown_groups(self):
         result = self.run_script("tests")
-        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.returncode, 1)
         self.assertIn("unknown group or option: tests", result.stderr)
 
 
