@@ -6,21 +6,44 @@
 #include <adret/core/random.h>
 
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 namespace adret {
 namespace {
 
+constexpr size_t devices_of_a_type = 16;
+
+// Made when first asked for; never destroyed, as tensors in static storage may outlive main.
 struct Slots {
-  std::array<std::unique_ptr<Backend>, 2> backend;
-  Slots() { backend[size_t(DeviceType::cpu)] = load_cpu_backend(); }
+  std::array<std::array<std::unique_ptr<Backend>, devices_of_a_type>, 2> owned;
+  std::array<std::array<std::atomic<Backend*>, devices_of_a_type>, 2> ready{};
+  std::mutex loading;
 };
 
-// Never destroyed: tensors in static storage may outlive main.
 Slots& slots() {
   static Slots* instance = new Slots;
   return *instance;
+}
+
+// Throws DeviceError for an index that no device can have.
+size_t index_of(Device device) {
+  if (device.index >= devices_of_a_type || (device.is_cpu() && device.index != 0)) {
+    throw DeviceError("[device] there is no device " + to_string(device) + " number " +
+                      std::to_string(device.index));
+  }
+  return device.index;
+}
+
+Backend& load(Device device) {
+  const size_t type = size_t(device.type), index = index_of(device);
+  const std::lock_guard lock(slots().loading);
+  std::unique_ptr<Backend>& backend = slots().owned[type][index];
+  if (!backend) backend = device.is_cpu() ? load_cpu_backend() : load_cuda_backend(device.index);
+  slots().ready[type][index] = backend.get();
+  return *backend;
 }
 
 thread_local Decorator* innermost = nullptr;
@@ -29,17 +52,21 @@ thread_local std::vector<const char*> names;
 }  // namespace
 
 Backend& backend_for(Device device) {
-  Backend* backend = slots().backend[size_t(device.type)].get();
-  if (!backend) {
-    throw DeviceError("[device] " + to_string(device) +
-                      " has no backend: this build runs on the CPU only; use Device::cpu()");
+  if (device.index < devices_of_a_type) {
+    Backend* backend =
+        slots().ready[size_t(device.type)][device.index].load(std::memory_order_acquire);
+    if (backend) [[likely]]
+      return *backend;
   }
-  return *backend;
+  return load(device);
 }
 
-std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> backend) {
-  random::release_step_words(type);
-  return std::exchange(slots().backend[size_t(type)], std::move(backend));
+std::unique_ptr<Backend> set_backend(Device device, std::unique_ptr<Backend> backend) {
+  random::release_step_words(device);
+  const size_t type = size_t(device.type), index = index_of(device);
+  const std::lock_guard lock(slots().loading);
+  slots().ready[type][index] = backend.get();
+  return std::exchange(slots().owned[type][index], std::move(backend));
 }
 
 Decorator::Decorator() : next_(innermost) { innermost = this; }

@@ -32,11 +32,13 @@ class Backend {
   virtual DeviceServices& services() = 0;
 };
 
-// Throws DeviceError, saying why, when the device has no backend.
+// The device's backend, loaded when first asked for. Throws DeviceError, saying why, when it cannot
+// be used.
 Backend& backend_for(Device device);
-// Puts a backend in a device type's slot (null empties it) and returns the one that was there.
-// Tensors of the old one must be gone.
-std::unique_ptr<Backend> set_backend(DeviceType type, std::unique_ptr<Backend> backend);
+// Puts a backend in a device's slot and returns the one that was there (null: none yet); null
+// empties the slot, so that the next use loads the device's own. Tensors of the old one must be
+// gone.
+std::unique_ptr<Backend> set_backend(Device device, std::unique_ptr<Backend> backend);
 
 // The instruction set of the CPU kernels in use, for reports: "x86-64-v3".
 std::string cpu_arch();

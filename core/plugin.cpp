@@ -67,7 +67,7 @@ std::string choose_cpu_arch() {
 
 }  // namespace
 
-std::unique_ptr<Backend> load_backend(const std::string& file) {
+std::unique_ptr<Backend> load_backend(const std::string& file, uint8_t device) {
   const std::string path = (library_folder() / file).string();
   // Never unloaded: its code may be on any thread's stack at exit.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -82,7 +82,7 @@ std::unique_ptr<Backend> load_backend(const std::string& file) {
         "both together",
         path));
   }
-  return plugin->make();
+  return plugin->make(device);
 }
 
 std::string cpu_arch() {
@@ -92,6 +92,17 @@ std::string cpu_arch() {
 
 std::unique_ptr<Backend> load_cpu_backend() {
   return load_backend("libadret_cpu_" + cpu_arch() + ".so");
+}
+
+std::unique_ptr<Backend> load_cuda_backend(uint8_t device) {
+  const char* file = "libadret_cuda.so";
+  if (!std::filesystem::exists(library_folder() / file)) {
+    throw DeviceError(
+        fmt::format("[device] cuda:{} has no backend: {} is not there; build with the preset cuda "
+                    "(-DADRET_CUDA=ON), or use Device::cpu()",
+                    device, (library_folder() / file).string()));
+  }
+  return load_backend(file, device);
 }
 
 }  // namespace adret

@@ -15,7 +15,7 @@ namespace adret {
 // What a backend's shared object exports, as the C symbol `adret_backend_plugin`.
 struct BackendPlugin {
   uint64_t stamp;
-  std::unique_ptr<Backend> (*make)();
+  std::unique_ptr<Backend> (*make)(uint8_t device);  // throws DeviceError
 };
 
 // Differs between builds whose kernel lists or structs differ: they must not be mixed.
@@ -30,13 +30,17 @@ constexpr uint64_t plugin_stamp() {
 }
 
 // Loads `file` from the folder of the core library, for the life of the process, and makes its
-// backend. Throws DeviceError with the path when it is missing, cannot be loaded, or is of another
-// build.
-std::unique_ptr<Backend> load_backend(const std::string& file);
+// backend for the device of that number. Throws DeviceError with the path when it is missing,
+// cannot be loaded, or is of another build.
+std::unique_ptr<Backend> load_backend(const std::string& file, uint8_t device = 0);
 
 // The CPU backend for the best instruction set that this build has and this processor knows, or for
 // the one that the environment variable ADRET_CPU_ARCH names. Throws DeviceError when there is
 // none.
 std::unique_ptr<Backend> load_cpu_backend();
+
+// The CUDA backend for a device. Throws DeviceError when it was not built, or saying what keeps the
+// device from being used.
+std::unique_ptr<Backend> load_cuda_backend(uint8_t device);
 
 }  // namespace adret

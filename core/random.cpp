@@ -123,9 +123,9 @@ Tensor step_word(Device device) {
   return word;
 }
 
-void release_step_words(DeviceType type) {
+void release_step_words(Device device) {
   std::erase_if(generator().step_words,
-                [type](const Tensor& word) { return word.device().type == type; });
+                [device](const Tensor& word) { return word.device() == device; });
 }
 
 std::vector<int64_t> permutation(int64_t n, RandomKey key, int64_t step) {

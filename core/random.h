@@ -45,8 +45,8 @@ void begin_step(int64_t step);
 int64_t step();
 // The step as a scalar i64 on the device, for kernels to read; begin_step writes the new value.
 Tensor step_word(Device device);
-// Lets go of this thread's step words on a type of device, before its backend goes.
-void release_step_words(DeviceType type);
+// Lets go of this thread's step word on a device, before its backend goes.
+void release_step_words(Device device);
 // 0..n-1 in an order that depends on the key and `step` alone (Fisher and Yates 1938).
 std::vector<int64_t> permutation(int64_t n, RandomKey key, int64_t step);
 

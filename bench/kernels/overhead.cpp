@@ -41,7 +41,7 @@ class NullBackend final : public Backend, DeviceServices {
 
 // Stands in the slot of the device that this build does not have.
 const Device null_device = [] {
-  set_backend(DeviceType::cuda, std::make_unique<NullBackend>());
+  set_backend(Device::cuda(), std::make_unique<NullBackend>());
   return Device::cuda();
 }();
 

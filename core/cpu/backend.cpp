@@ -34,7 +34,7 @@ class CpuBackend final : public Backend, DeviceServices {
   MemoryPool pool_{"cpu", allocator_, {.poison_free = true}};
 };
 
-std::unique_ptr<Backend> make() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make(uint8_t) { return std::make_unique<CpuBackend>(); }
 
 }  // namespace
 

@@ -23,6 +23,7 @@ struct Conv2dForward {
   TensorView x, weight, bias, y;
   Conv2dParams conv;
   Activation activation = Activation::none;
+  MathMode math = MathMode::exact;
 
   auto inputs() const {
     return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias});
@@ -39,6 +40,7 @@ struct Conv2dBackwardInput {
   static constexpr const char* name = "conv2d_backward_input";
   TensorView dy, weight, dx;
   Conv2dParams conv;
+  MathMode math = MathMode::exact;
 
   auto inputs() const { return operands(Operand{"dy", dy}, Operand{"weight", weight}); }
   auto outputs() const { return operands(Operand{"dx", dx}); }
@@ -53,6 +55,7 @@ struct Conv2dBackwardWeight {
   static constexpr const char* name = "conv2d_backward_weight";
   TensorView x, dy, dweight, dbias;
   Conv2dParams conv;
+  MathMode math = MathMode::exact;
 
   auto inputs() const { return operands(Operand{"x", x}, Operand{"dy", dy}); }
   auto outputs() const { return operands(Operand{"dweight", dweight}, Operand{"dbias", dbias}); }

@@ -1,6 +1,7 @@
 // Matrix products.
 #pragma once
 
+#include <adret/core/compute_mode.h>
 #include <adret/core/kernels/operand.h>
 
 #include <string>
@@ -16,6 +17,7 @@ struct Matmul {
   static constexpr const char* name = "matmul";
   TensorView a, b, y;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+  MathMode math = MathMode::exact;
 
   auto inputs() const { return operands(Operand{"a", a}, Operand{"b", b}); }
   auto outputs() const { return operands(Operand{"y", y}); }
@@ -28,6 +30,7 @@ struct LinearForward {
   static constexpr const char* name = "linear_forward";
   TensorView x, weight, bias, y;
   Activation activation = Activation::none;
+  MathMode math = MathMode::exact;
 
   auto inputs() const {
     return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias});
@@ -41,6 +44,7 @@ struct LinearForward {
 struct LinearBackwardInput {
   static constexpr const char* name = "linear_backward_input";
   TensorView dy, weight, dx;
+  MathMode math = MathMode::exact;
 
   auto inputs() const { return operands(Operand{"dy", dy}, Operand{"weight", weight}); }
   auto outputs() const { return operands(Operand{"dx", dx}); }
@@ -51,6 +55,7 @@ struct LinearBackwardInput {
 struct LinearBackwardWeight {
   static constexpr const char* name = "linear_backward_weight";
   TensorView x, dy, dweight, dbias;
+  MathMode math = MathMode::exact;
 
   auto inputs() const { return operands(Operand{"x", x}, Operand{"dy", dy}); }
   auto outputs() const { return operands(Operand{"dweight", dweight}, Operand{"dbias", dbias}); }

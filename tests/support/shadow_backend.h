@@ -39,8 +39,8 @@ class ShadowBackend final : public Backend, DeviceServices {
 // Device::cuda() is a shadow device while this lives; its tensors must go before.
 class ShadowDevice {
  public:
-  ShadowDevice() : before_(set_backend(DeviceType::cuda, std::make_unique<ShadowBackend>())) {}
-  ~ShadowDevice() { set_backend(DeviceType::cuda, std::move(before_)); }
+  ShadowDevice() : before_(set_backend(Device::cuda(), std::make_unique<ShadowBackend>())) {}
+  ~ShadowDevice() { set_backend(Device::cuda(), std::move(before_)); }
   ShadowDevice(const ShadowDevice&) = delete;
   ShadowDevice& operator=(const ShadowDevice&) = delete;
 

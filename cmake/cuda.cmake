@@ -1,0 +1,60 @@
+# The CUDA backend: a shared object beside the library, loaded when a CUDA device is first asked for.
+# It links the CUDA runtime statically, and opens the driver, cuDNN and cuBLASLt when it runs.
+include(CheckLanguage)
+set(missing "")
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  set(missing "nvcc (set CUDACXX, or put it on PATH)")
+else()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Turing to Blackwell; 86 covers 89, and newer devices compile the PTX.
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 90 100-real 120-real CACHE STRING
+        "GPU architectures to compile for")
+  endif()
+  if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc 13's
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  find_package(CUDAToolkit 13.0 REQUIRED)
+  find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDNN_ROOT}/include ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9
+               HINTS ${CUDNN_ROOT}/lib ${CUDAToolkit_LIBRARY_DIR})
+  if(NOT CUDNN_INCLUDE_DIR)
+    set(missing "cuDNN's headers (cudnn_graph.h; -DCUDNN_ROOT= names its folder)")
+  endif()
+endif()
+
+if(missing)
+  if(ADRET_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ADRET_CUDA=ON: there is no ${missing}.")
+  endif()
+  message(STATUS "Without the CUDA backend: there is no ${missing}")
+  return()
+endif()
+message(STATUS "With the CUDA backend for ${CMAKE_CUDA_ARCHITECTURES}")
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS core/cuda/*.cpp core/cuda/*.cu)
+add_library(adret_cuda_objects OBJECT ${cuda_sources})
+target_compile_options(adret_cuda_objects PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -diag-suppress=20012>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict
+  -Wno-deprecated-declarations $<$<BOOL:${ADRET_WERROR}>:-Werror>>)
+target_include_directories(adret_cuda_objects SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(adret_cuda_objects PUBLIC adret PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+set_target_properties(adret_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON
+                      CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                      VISIBILITY_INLINES_HIDDEN ON)
+
+add_library(adret_cuda MODULE $<TARGET_OBJECTS:adret_cuda_objects>)
+target_link_libraries(adret_cuda PRIVATE adret fmt::fmt CUDA::cudart_static ${CMAKE_DL_LIBS})
+# The folders of the libraries compiled against are searched after the loader's own.
+cmake_path(GET CUDNN_LIBRARY PARENT_PATH cudnn_folder)
+set_target_properties(adret_cuda PROPERTIES LINKER_LANGUAGE CXX CXX_VISIBILITY_PRESET hidden
+  BUILD_RPATH "$ORIGIN;${cudnn_folder};${CUDAToolkit_LIBRARY_DIR}"
+  INSTALL_RPATH "$ORIGIN;${cudnn_folder};${CUDAToolkit_LIBRARY_DIR}"
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+add_custom_target(adret_cuda_backend ALL DEPENDS adret_cuda)
