@@ -1,0 +1,365 @@
+// The table of plans, their making and their race.
+#include <adret/core/cuda/check.h>
+#include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/libraries.h>
+#include <adret/core/cuda/matmul_plan.h>
+#include <adret/core/cuda/workspace.h>
+#include <adret/core/error.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace adret::cuda {
+namespace {
+
+// Note [Row-major operands]
+// cuBLASLt's matrices are column-major: our (R, C) is its C x R with leading dimension C. So it is
+// asked for the transposed product y^T = op(b)^T op(a)^T: its A is our b, its B our a, both turned
+// exactly when ours are. Its bias runs along the rows of D, which are our columns, and the bias
+// gradient of its B sums our op(a) over the depth.
+
+void destroy_descriptor(cublasLtMatmulDesc_t value) { cublas().cublasLtMatmulDescDestroy(value); }
+void destroy_layout(cublasLtMatrixLayout_t value) { cublas().cublasLtMatrixLayoutDestroy(value); }
+void destroy_preference(cublasLtMatmulPreference_t value) {
+  cublas().cublasLtMatmulPreferenceDestroy(value);
+}
+using Descriptor = Handle<cublasLtMatmulDesc_t, destroy_descriptor>;
+using Layout = Handle<cublasLtMatrixLayout_t, destroy_layout>;
+using Preference = Handle<cublasLtMatmulPreference_t, destroy_preference>;
+
+// A way to compute a product, ready to run.
+struct Plan {
+  Descriptor operation;
+  Layout a, b, y;
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace_bytes = 0;
+  bool fused = true;           // the operation has the product's epilogue
+  const void* bias = nullptr;  // that the operation points to
+  bool raced = false;
+};
+
+// -- the table -----------------------------------------------------------------------------------
+
+// Of what a plan depends on.
+struct Key {
+  int64_t rows, columns, depth, batch;
+  uint64_t bits;
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t hash = key.bits;
+    for (const int64_t word : {key.rows, key.columns, key.depth, key.batch}) {
+      hash = (hash ^ uint64_t(word)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 32;
+    }
+    return size_t(hash);
+  }
+};
+
+// The largest power of two up to 16 that divides the address; 16 for null.
+uint32_t alignment_of(const TensorView& view) {
+  const auto address = uintptr_t(view.data) | 16;
+  return uint32_t(address & (~address + 1));
+}
+
+// What NVIDIA recommends for Hopper, the most of all devices.
+constexpr size_t most_workspace = size_t(32) << 20;
+size_t workspace_limit() { return std::min(most_workspace, compute_mode().workspace_limit); }
+
+Key key_of(const Context& context, const Product& p, const ProductOperands& operands) {
+  uint64_t bits = 0;
+  const auto add = [&](uint64_t value, int width) { bits = bits << width | value; };
+  add(uint64_t(context.index), 8);
+  add(workspace_limit(), 26);
+  add(uint64_t(operands.y.dtype), 4);
+  add(uint64_t(p.epilogue), 3);
+  add(uint64_t(p.math), 1);
+  add(p.transpose_a, 1);
+  add(p.transpose_b, 1);
+  add(p.accumulate, 1);
+  add(compute_mode().deterministic, 1);
+  for (const TensorView* view : {&operands.a, &operands.b, &operands.y, &operands.bias}) {
+    add(uint64_t(std::countr_zero(alignment_of(*view))), 3);
+  }
+  return {p.rows, p.columns, p.depth, p.batch, bits};
+}
+
+// -- descriptors ---------------------------------------------------------------------------------
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDA_R_32F;
+    case DType::f64: return CUDA_R_64F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
+    default:
+      throw ShapeError(
+          fmt::format("[matmul] runs in floating dtypes, not in {}", adret::name(dtype)));
+  }
+}
+
+// Factors of the product and of what it is added to, in the type that sums are in.
+const void* scalar(DType dtype, bool is_one) {
+  static constexpr float floats[] = {0, 1};
+  static constexpr double doubles[] = {0, 1};
+  return dtype == DType::f64 ? static_cast<const void*>(&doubles[is_one]) : &floats[is_one];
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+template <class T>
+void set(const Descriptor& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  ADRET_CHECK(cublas().cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
+}
+template <class T>
+void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  ADRET_CHECK(cublas().cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)));
+}
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const T& value) {
+  ADRET_CHECK(
+      cublas().cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
+}
+
+void point_to_bias(Plan& plan, const void* bias) {
+  set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  plan.bias = bias;
+}
+
+// f32 sums in f32, of products of f32 operands that are exact unless TF32 was asked for.
+cublasComputeType_t compute_type(DType dtype, MathMode math) {
+  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+  const bool tf32 = dtype == DType::f32 && math == MathMode::tf32;
+  return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
+  Descriptor operation;
+  ADRET_CHECK(cublas().cublasLtMatmulDescCreate(operation.out(), compute_type(dtype, p.math),
+                                                dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+  return operation;
+}
+
+// Of a (rows, columns) row-major, `batch` of them in a row.
+Layout make_layout(DType dtype, int64_t rows, int64_t columns, int64_t batch) {
+  Layout layout;
+  ADRET_CHECK(cublas().cublasLtMatrixLayoutCreate(layout.out(), data_type(dtype), uint64_t(columns),
+                                                  uint64_t(rows), columns));
+  if (batch > 1) {
+    set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(batch));
+    set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
+  }
+  return layout;
+}
+
+Plan make_plan(const Product& p, const ProductOperands& operands, bool fused) {
+  const DType dtype = operands.y.dtype;
+  Plan plan;
+  plan.operation = make_operation(p, dtype, fused ? p.epilogue : Epilogue::none);
+  plan.a = p.transpose_a ? make_layout(dtype, p.depth, p.rows, p.batch)
+                         : make_layout(dtype, p.rows, p.depth, p.batch);
+  plan.b = p.transpose_b ? make_layout(dtype, p.columns, p.depth, p.batch)
+                         : make_layout(dtype, p.depth, p.columns, p.batch);
+  plan.y = make_layout(dtype, p.rows, p.columns, p.batch);
+  plan.fused = fused;
+  if (fused && operands.bias.defined()) point_to_bias(plan, operands.bias.data);
+  return plan;
+}
+
+// -- suggestions ---------------------------------------------------------------------------------
+
+// In 16 bits, partial sums of a split depth are kept in f32. Reduction in place is left out where
+// the same bits are wanted each time.
+uint32_t reduction_schemes(DType dtype) {
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (size_of(dtype) == 2) return schemes;
+  schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  return compute_mode().deterministic ? schemes : schemes | CUBLASLT_REDUCTION_SCHEME_INPLACE;
+}
+
+Preference make_preference(const ProductOperands& operands) {
+  Preference preference;
+  ADRET_CHECK(cublas().cublasLtMatmulPreferenceCreate(preference.out()));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(workspace_limit()));
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(operands.y.dtype));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands.b));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands.a));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands.y));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands.y));
+  return preference;
+}
+
+// Up to `most` plans, the likely best first.
+std::vector<Plan> suggestions(Context& context, const Product& p, const ProductOperands& operands,
+                              bool fused, int most) {
+  Plan asked = make_plan(p, operands, fused);
+  // A bias is looked at for its alignment alone: this one's is no better than the key says.
+  if (asked.bias) {
+    point_to_bias(asked, reinterpret_cast<const void*>(uintptr_t(alignment_of(operands.bias))));
+  }
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  int found = 0;
+  const cublasStatus_t status = cublas().cublasLtMatmulAlgoGetHeuristic(
+      context.cublas(), asked.operation, asked.b, asked.a, asked.y, asked.y,
+      make_preference(operands), most, results.data(), &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE) {
+    ADRET_CHECK(status);
+  } else {
+    found = 0;
+  }
+  std::vector<Plan> plans;
+  for (size_t i = 0; i < size_t(found); ++i) {
+    if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    Plan& plan = plans.emplace_back(make_plan(p, operands, fused));
+    plan.algorithm = results[i].algo;
+    plan.workspace_bytes = results[i].workspaceSize;
+  }
+  return plans;
+}
+
+[[noreturn]] void refuse(const Product& p, DType dtype) {
+  throw DeviceError(fmt::format(
+      "[matmul] cuBLASLt {} has no algorithm for {} products ({}, {}){} ({}, {}){} in "
+      "{} with at most {} bytes of workspace",
+      cublas().version, p.batch, p.rows, p.depth, p.transpose_a ? " transposed" : "", p.depth,
+      p.columns, p.transpose_b ? " transposed" : "", adret::name(dtype), workspace_limit()));
+}
+
+// -- running -------------------------------------------------------------------------------------
+
+void run_epilogue(Context& context, const Product& p, const ProductOperands& operands) {
+  switch (p.epilogue) {
+    case Epilogue::none: return;
+    case Epilogue::bias:
+    case Epilogue::relu:
+    case Epilogue::bias_relu:
+      return add_bias(context, operands.y, operands.bias, p.epilogue != Epilogue::bias);
+    case Epilogue::bias_gradient:
+      return run(context, kernels::Reduce{.x = operands.a, .y = operands.bias, .dims = 1});
+  }
+}
+
+cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
+                       const ProductOperands& operands) {
+  if (plan.fused && plan.bias != operands.bias.data) point_to_bias(plan, operands.bias.data);
+  std::optional<Workspace> workspace;
+  if (plan.workspace_bytes > 0) workspace.emplace(context, plan.workspace_bytes);
+  const DType dtype = operands.y.dtype;
+  const cublasStatus_t status = cublas().cublasLtMatmul(
+      context.cublas(), plan.operation, scalar(dtype, true), operands.b.data, plan.b,
+      operands.a.data, plan.a, scalar(dtype, p.accumulate), operands.y.data, plan.y,
+      operands.y.data, plan.y, &plan.algorithm, workspace ? workspace->data() : nullptr,
+      plan.workspace_bytes, context.compute);
+  if (status == CUBLAS_STATUS_SUCCESS && !plan.fused) run_epilogue(context, p, operands);
+  return status;
+}
+
+// -- choosing ------------------------------------------------------------------------------------
+
+Plan suggested(Context& context, const Product& p, const ProductOperands& operands) {
+  for (const bool fused : {true, false}) {
+    std::vector<Plan> plans = suggestions(context, p, operands, fused, 4);
+    if (!plans.empty()) return std::move(plans.front());
+    if (p.epilogue == Epilogue::none) break;
+  }
+  refuse(p, operands.y.dtype);
+}
+
+// Milliseconds of one run; nothing for a plan that does not run.
+std::optional<float> time(Context& context, Plan& plan, const Product& p,
+                          const ProductOperands& operands) {
+  constexpr int runs = 3;
+  Event begin, end;
+  ADRET_CHECK(cudaEventCreate(begin.out()));
+  ADRET_CHECK(cudaEventCreate(end.out()));
+  if (try_run(context, plan, p, operands) != CUBLAS_STATUS_SUCCESS) return {};
+  hold(context);
+  ADRET_CHECK(cudaEventRecord(begin, context.compute));
+  for (int i = 0; i < runs; ++i) {
+    if (try_run(context, plan, p, operands) != CUBLAS_STATUS_SUCCESS) return {};
+  }
+  ADRET_CHECK(cudaEventRecord(end, context.compute));
+  ADRET_CHECK(cudaEventSynchronize(end));
+  float milliseconds = 0;
+  ADRET_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+  return milliseconds / runs;
+}
+
+// The fastest on the real operands; a later suggestion has to win by 3 %, which is noise.
+Plan raced(Context& context, const Product& p, const ProductOperands& operands) {
+  constexpr int most = 8;
+  std::vector<Plan> plans = suggestions(context, p, operands, true, most);
+  if (p.epilogue != Epilogue::none) {
+    for (Plan& plan : suggestions(context, p, operands, false, most)) {
+      plans.push_back(std::move(plan));
+    }
+  }
+  // What is added to must not change while it is tried.
+  std::optional<Workspace> scratch;
+  TensorView y = operands.y;
+  if (p.accumulate) {
+    scratch.emplace(context, size_t(p.batch * p.rows * p.columns) * size_of(y.dtype));
+    y.data = scratch->data();
+  }
+  Plan* best = nullptr;
+  float best_time = 0;
+  for (Plan& plan : plans) {
+    const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.bias});
+    if (!taken || (best && *taken > 0.97f * best_time)) continue;
+    best = &plan;
+    best_time = *taken;
+  }
+  if (!best) refuse(p, y.dtype);
+  best->raced = true;
+  return std::move(*best);
+}
+
+bool is_capturing(const Context& context) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  ADRET_CHECK(cudaStreamIsCapturing(context.compute, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+Plan& plan_for(Context& context, const Product& p, const ProductOperands& operands) {
+  // Never destroyed: at the process's end the libraries may be gone first.
+  static auto& plans = *new std::unordered_map<Key, Plan, KeyHash>;
+  const Key key = key_of(context, p, operands);
+  const auto found = plans.find(key);
+  const bool measure = compute_mode().plans == PlanSearch::measure;
+  if (found != plans.end() && (!measure || found->second.raced)) return found->second;
+  if (measure && !is_capturing(context)) {
+    return plans.insert_or_assign(key, raced(context, p, operands)).first->second;
+  }
+  if (found != plans.end()) return found->second;
+  return plans.emplace(key, suggested(context, p, operands)).first->second;
+}
+
+}  // namespace
+
+void multiply(Context& context, const Product& product, const ProductOperands& operands) {
+  Plan& plan = plan_for(context, product, operands);
+  const cublasStatus_t status = try_run(context, plan, product, operands);
+  check(status, "cublasLtMatmul");
+}
+
+}  // namespace adret::cuda

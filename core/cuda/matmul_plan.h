@@ -1,0 +1,41 @@
+// Matrix products on cuBLASLt: each problem's descriptors and algorithm are found once.
+#pragma once
+
+#include <adret/core/compute_mode.h>
+#include <adret/core/cuda/context.h>
+#include <adret/core/tensor_view.h>
+
+#include <cstdint>
+
+namespace adret::cuda {
+
+// What is computed along with a product: inside its kernel where cuBLASLt can, else by another one.
+// bias: y += bias (columns); relu: of y, after the bias; bias_gradient: bias (rows) = the sums of
+// op(a) over `depth`.
+enum class Epilogue : uint8_t { none, bias, relu, bias_relu, bias_gradient };
+
+// y (rows, columns) = or += op(a) op(b) over `depth`, `batch` times; dense and row-major. No size
+// is 0, batch at most 65535.
+struct Product {
+  int64_t rows, columns, depth, batch = 1;
+  bool transpose_a = false, transpose_b = false, accumulate = false;
+  Epilogue epilogue = Epilogue::none;
+  MathMode math = MathMode::exact;
+};
+
+struct ProductOperands {
+  const TensorView &a, &b, &y;
+  const TensorView& bias;  // or its gradient; undefined for none and relu
+};
+
+// Throws DeviceError when cuBLASLt has no algorithm for it.
+void multiply(Context& context, const Product& product, const ProductOperands& operands);
+
+// The kernel behind the epilogues: y (rows, columns) += bias, then ReLU if asked; bias may be
+// undefined.
+void add_bias(Context& context, const TensorView& y, const TensorView& bias, bool relu);
+
+// Keeps the stream busy for some 50 us, so that what is launched meanwhile runs without gaps.
+void hold(Context& context);
+
+}  // namespace adret::cuda
