@@ -1,0 +1,214 @@
+// Softmax and its logarithm: a line of the tensor belongs to a team, which reads it twice.
+#include <adret/core/cuda/exp_sum.h>
+#include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/softmax.h>
+#include <adret/core/cuda/team.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace adret::cuda {
+namespace {
+
+constexpr int64_t warp_length = 512;  // longer rows have a block each
+
+// The elements i of a line along the dimension lie at i * stride.
+struct Line {
+  int64_t length, stride;
+};
+
+template <class T, int n>
+__device__ const Vector<T, n>& vector_at(const T* data) {
+  return *reinterpret_cast<const Vector<T, n>*>(data);
+}
+template <class T, int n>
+__device__ Vector<T, n>& vector_at(T* data) {
+  return *reinterpret_cast<Vector<T, n>*>(data);
+}
+
+// -- one line ------------------------------------------------------------------------------------
+
+template <class T>
+struct Forward {
+  const T* x;
+  T* y;
+  bool log;
+
+  // n elements at a time, which only lines of stride 1 have.
+  template <int n, class Team>
+  __device__ void run(int64_t at, Line line, const Team& team) const {
+    using A = Accumulator<T>;
+    const T* __restrict__ from = x + at;
+    T* __restrict__ to = y + at;
+    const int64_t first = int64_t(team.rank()) * n, step = int64_t(team.size()) * n;
+    ExpSum<A> sums;
+#pragma unroll 4
+    for (int64_t i = first; i < line.length; i += step) {
+      sums.add(vector_at<T, n>(from + i * line.stride));
+    }
+    sums = team.reduce(sums);
+    const A factor = log ? ::log(sums.sum) : A(1) / sums.sum;
+#pragma unroll 4
+    for (int64_t i = first; i < line.length; i += step) {
+      const Vector<T, n> in = vector_at<T, n>(from + i * line.stride);
+      Vector<T, n> out;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const A value = widen<T>(in.at[k]) - sums.largest;
+        out.at[k] = narrow<T>(log ? value - factor : exp(value) * factor);
+      }
+      vector_at<T, n>(to + i * line.stride) = out;
+    }
+  }
+};
+
+template <class T>
+struct Backward {
+  const T *y, *dy;
+  T* dx;
+  bool log;
+
+  template <int n, class Team>
+  __device__ void run(int64_t at, Line line, const Team& team) const {
+    using A = Accumulator<T>;
+    const T* __restrict__ result = y + at;
+    const T* __restrict__ grad = dy + at;
+    T* __restrict__ to = dx + at;
+    const int64_t first = int64_t(team.rank()) * n, step = int64_t(team.size()) * n;
+    Total<A> total;
+#pragma unroll 4
+    for (int64_t i = first; i < line.length; i += step) {
+      const Vector<T, n> dout = vector_at<T, n>(grad + i * line.stride);
+      const Vector<T, n> out = vector_at<T, n>(result + i * line.stride);
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        total.value += widen<T>(dout.at[k]) * (log ? A(1) : widen<T>(out.at[k]));
+      }
+    }
+    const A sum = team.reduce(total).value;
+#pragma unroll 4
+    for (int64_t i = first; i < line.length; i += step) {
+      const Vector<T, n> dout = vector_at<T, n>(grad + i * line.stride);
+      const Vector<T, n> out = vector_at<T, n>(result + i * line.stride);
+      Vector<T, n> in;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const A g = widen<T>(dout.at[k]), v = widen<T>(out.at[k]);
+        in.at[k] = narrow<T>(log ? g - exp(v) * sum : v * (g - sum));
+      }
+      vector_at<T, n>(to + i * line.stride) = in;
+    }
+  }
+};
+
+// -- all lines -----------------------------------------------------------------------------------
+
+// Each `lanes` neighbours of a warp take a row. A warp stays together: for a row beyond the last,
+// lanes reduce nothing.
+template <int n, class F>
+__global__ void rows_by_lanes(F f, int64_t rows, int64_t length, int lanes) {
+  const Lanes team(lanes);
+  const int64_t teams = all_threads() / lanes, own = first_item() / lanes;
+  const int64_t before = first_item() % 32 / lanes;  // teams of the warp before this one
+  for (int64_t first = own - before; first < rows; first += teams) {
+    const int64_t row = first + before;
+    const bool exists = row < rows;
+    f.template run<n>(exists ? row * length : 0, Line{exists ? length : 0, 1}, team);
+  }
+}
+
+template <int n, class F>
+__global__ void __launch_bounds__(1024) rows_by_block(F f, int64_t rows, int64_t length) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    f.template run<n>(row * length, Line{length, 1}, Block());
+  }
+}
+
+// (outer, length, inner) along `length`: a block takes blockDim.x neighbouring columns.
+template <class F>
+__global__ void __launch_bounds__(1024) columns(F f, int64_t count, Line line) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t first = int64_t(blockIdx.x) * blockDim.x; first < count; first += step) {
+    const int64_t column = first + threadIdx.x;
+    const bool exists = column < count;
+    const int64_t outer = column / line.stride, inner = column - outer * line.stride;
+    f.template run<1>(exists ? outer * line.length * line.stride + inner : 0,
+                      Line{exists ? line.length : 0, line.stride}, Column());
+  }
+}
+
+template <int n, class F>
+void run_rows(Context& context, const F& f, int64_t rows, int64_t length) {
+  const int64_t vectors = length / n;
+  if (length <= warp_length) {
+    const int lanes = int(std::min<uint64_t>(32, std::bit_ceil(uint64_t(vectors))));
+    launch(context, rows_by_lanes<n, F>, grid_for(context, rows * lanes, 128), f, rows, length,
+           lanes);
+    return;
+  }
+  const unsigned threads = vectors <= 1024 ? 128 : vectors <= 4096 ? 256 : 1024;
+  const int64_t blocks = std::min<int64_t>(rows, int64_t(context.multiprocessors()) * 64);
+  launch(context, rows_by_block<n, F>, {.blocks = unsigned(blocks), .threads = threads}, f, rows,
+         length);
+}
+
+template <class F>
+void run_columns(Context& context, const F& f, int64_t count, Line line) {
+  // Neighbours for coalesced reads first; then more threads a column, if it is long.
+  int64_t width = std::min<uint64_t>(256, std::bit_ceil(uint64_t(count))), height = 1;
+  while (width > 32 && divide_up(count, width) < context.multiprocessors()) width /= 2;
+  while (width * height < 256 && height * 4 <= line.length) height *= 2;
+  while (width * height < 1024 && height * 64 <= line.length) height *= 2;
+  const int64_t most = int64_t(context.multiprocessors()) * 64;
+  launch(context, columns<F>,
+         {.blocks = unsigned(std::min(divide_up(count, width), most)),
+          .threads = dim3(unsigned(width), unsigned(height))},
+         f, count, line);
+}
+
+template <class T, class F>
+void run_lines(Context& context, const F& f, const Shape& shape, int dim, bool aligned) {
+  const int64_t length = shape[dim];
+  int64_t inner = 1;
+  for (int d = dim + 1; d < shape.rank(); ++d) inner *= shape[d];
+  const int64_t lines = shape.numel() / std::max<int64_t>(1, length);
+  if (lines == 0 || length == 0) return;
+  constexpr int n = 16 / int(sizeof(T));
+  if (inner > 1) {
+    run_columns(context, f, lines, {length, inner});
+  } else if (aligned && length % n == 0) {
+    run_rows<n>(context, f, lines, length);
+  } else {
+    run_rows<1>(context, f, lines, length);
+  }
+}
+
+}  // namespace
+
+void softmax_forward_own(Context& context, const kernels::SoftmaxForward& call) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    run_lines<T>(context, Forward<T>{call.x.as<T>(), call.y.as<T>(), call.log}, call.x.shape,
+                 call.dim, aligned_16(call.x.as<T>(), call.y.as<T>()));
+  });
+}
+
+void softmax_backward_own(Context& context, const kernels::SoftmaxBackward& call) {
+  dispatch_float(call.y.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    run_lines<T>(context, Backward<T>{call.y.as<T>(), call.dy.as<T>(), call.dx.as<T>(), call.log},
+                 call.y.shape, call.dim,
+                 aligned_16(call.y.as<T>(), call.dy.as<T>(), call.dx.as<T>()));
+  });
+}
+
+void run(Context& context, const kernels::SoftmaxForward& call) {
+  softmax_forward_own(context, call);
+}
+
+void run(Context& context, const kernels::SoftmaxBackward& call) {
+  softmax_backward_own(context, call);
+}
+
+}  // namespace adret::cuda
