@@ -1,6 +1,7 @@
 // Functions of one operand and their derivatives.
 #include <adret/core/cuda/device_math.h>
 #include <adret/core/cuda/elementwise.h>
+#include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 
 namespace adret::cuda {
@@ -68,11 +69,13 @@ void run_unary_backward(const Context& context, const kernels::UnaryBackward& ca
 }  // namespace
 
 void run(Context& context, const kernels::Unary& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   dispatch_float(call.x.dtype, call.name,
                  [&](auto zero) { run_unary<decltype(zero)>(context, call); });
 }
 
 void run(Context& context, const kernels::UnaryBackward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   dispatch_float(call.dx.dtype, call.name,
                  [&](auto zero) { run_unary_backward<decltype(zero)>(context, call); });
 }

@@ -1,4 +1,5 @@
 // Max pooling: the winners of windows, and their elements of another tensor.
+#include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/pool.h>
 #include <adret/core/cuda/pool_best.h>
@@ -120,6 +121,7 @@ void run_gather(Context& context, const kernels::MaxPool2dGather& call) {
 }  // namespace
 
 void run(Context& context, const kernels::MaxPool2dForward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     dispatch_position(call.position, [&](auto position) {
       run_forward<decltype(zero), decltype(position)>(context, call);

@@ -1,4 +1,5 @@
 // Average pooling and its gradient, both gathering.
+#include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/pool.h>
 #include <adret/core/cuda/pool_large.h>
@@ -94,6 +95,7 @@ __global__ void average_backward(const T* dy, T* dx, const G g, bool count_paddi
 }  // namespace
 
 void run(Context& context, const kernels::AvgPool2dForward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   const PoolSizes sizes(call.x.shape, call.y.shape, call.pool);
   const bool count_padding = call.pool.count_include_pad;
   if (sizes.empty()) return;
@@ -119,6 +121,7 @@ void run(Context& context, const kernels::AvgPool2dForward& call) {
 }
 
 void run(Context& context, const kernels::AvgPool2dBackward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   const PoolSizes sizes(call.dx.shape, call.dy.shape, call.pool);
   if (sizes.empty()) return;
   dispatch_float(call.dy.dtype, call.name, [&](auto zero) {

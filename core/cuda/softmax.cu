@@ -1,5 +1,6 @@
 // Softmax and its logarithm: a line of the tensor belongs to a team, which reads it twice.
 #include <adret/core/cuda/exp_sum.h>
+#include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
 #include <adret/core/cuda/softmax.h>
@@ -204,10 +205,12 @@ void softmax_backward_own(Context& context, const kernels::SoftmaxBackward& call
 }
 
 void run(Context& context, const kernels::SoftmaxForward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   softmax_forward_own(context, call);
 }
 
 void run(Context& context, const kernels::SoftmaxBackward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   softmax_backward_own(context, call);
 }
 

@@ -1,0 +1,33 @@
+// Which implementation runs pooling, activations and softmax: our own kernels, or cuDNN's functions
+// for them.
+#pragma once
+
+#include <adret/core/cuda/cudnn_layers.h>
+
+namespace adret::cuda {
+
+enum class Implementation { fastest, own, cudnn };
+
+// What the environment variable ADRET_CUDA_LAYERS asks for (own, cudnn or fastest, as is without
+// it), read once: tests and benchmarks run both. Throws DeviceError for other values.
+Implementation asked_implementation();
+
+// Whether cuDNN was measured to be the faster one for the call's shape and dtype: the tables are in
+// docs/design.md.
+bool cudnn_is_faster(const kernels::Unary& call);
+bool cudnn_is_faster(const kernels::UnaryBackward& call);
+bool cudnn_is_faster(const kernels::MaxPool2dForward& call);
+bool cudnn_is_faster(const kernels::AvgPool2dForward& call);
+bool cudnn_is_faster(const kernels::AvgPool2dBackward& call);
+bool cudnn_is_faster(const kernels::SoftmaxForward& call);
+bool cudnn_is_faster(const kernels::SoftmaxBackward& call);
+
+// What cuDNN cannot express is always run by our own kernels.
+template <class K>
+bool runs_on_cudnn(const K& call) {
+  const Implementation asked = asked_implementation();
+  return asked != Implementation::own &&
+         (asked == Implementation::cudnn || cudnn_is_faster(call)) && cudnn_can(call);
+}
+
+}  // namespace adret::cuda
