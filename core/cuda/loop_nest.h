@@ -99,7 +99,8 @@ class LoopNest {
   template <class F>
   void for_parts(F& f, int64_t first, const Strides& offsets) const {
     if (total_ <= INT32_MAX) return f(*this, first, offsets);
-    const int64_t half = sizes_[0] / 2;
+    int64_t half = sizes_[0] / 2;
+    if (half > 64) half -= half % 64;  // so that the second part is aligned like the first
     part(half).for_parts(f, first, offsets);
     Strides second = offsets;
     for (size_t i = 0; i < N; ++i) second[i] += half * strides_[0][i];

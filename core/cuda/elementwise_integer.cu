@@ -1,0 +1,63 @@
+// Arithmetic of integers that broadcast.
+#include <adret/core/cuda/device_math.h>
+#include <adret/core/cuda/elementwise_binary.h>
+
+namespace adret::cuda {
+
+using kernels::BinaryOp;
+
+namespace {
+
+template <class Int>
+using Unsigned = std::make_unsigned_t<Int>;
+
+// Exponentiation by squaring, modulo 2^bits; negative exponents truncate the fraction.
+template <class Int>
+__device__ Int integer_power(Int base, Int exponent) {
+  if (exponent < 0) {
+    if (base == 1) return 1;
+    if (base == -1) return exponent % 2 ? -1 : 1;
+    return 0;
+  }
+  Unsigned<Int> result = 1, square = Unsigned<Int>(base);
+  for (; exponent; exponent >>= 1, square *= square) {
+    if (exponent & 1) result *= square;
+  }
+  return Int(result);
+}
+
+template <class Int>
+__device__ Int integer_quotient(Int a, Int b) {
+  if (b == 0) return 0;
+  return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 overflows
+}
+
+template <class T>
+void run_in(const Context& context, const BinaryLoops& loops) {
+  using U = Unsigned<T>;  // wraps
+  const auto with = [&](auto f) { loops.zip<T, T>(context, f); };
+  switch (loops.call.op) {
+    case BinaryOp::add: return with([] __device__(T a, T b) { return T(U(a) + U(b)); });
+    case BinaryOp::subtract: return with([] __device__(T a, T b) { return T(U(a) - U(b)); });
+    case BinaryOp::multiply: return with([] __device__(T a, T b) { return T(U(a) * U(b)); });
+    case BinaryOp::divide: return with([] __device__(T a, T b) { return integer_quotient(a, b); });
+    case BinaryOp::maximum: return with([] __device__(T a, T b) { return larger(a, b); });
+    case BinaryOp::minimum: return with([] __device__(T a, T b) { return smaller(a, b); });
+    case BinaryOp::power: return with([] __device__(T a, T b) { return integer_power(a, b); });
+    default: return;  // comparisons
+  }
+}
+
+}  // namespace
+
+void run_integer_arithmetic(const Context& context, const BinaryLoops& loops) {
+  switch (loops.call.a.dtype) {
+    case DType::i32: return run_in<int32_t>(context, loops);
+    case DType::i64: return run_in<int64_t>(context, loops);
+    default:
+      throw ShapeError(std::string("[") + loops.call.name + "] has no arithmetic in " +
+                       adret::name(loops.call.a.dtype) + "; convert with to(DType::i32)");
+  }
+}
+
+}  // namespace adret::cuda
