@@ -33,6 +33,23 @@ inline Grid grid_unrolled(const Context& context, int64_t items, int unroll) {
   return {.blocks = dim3(unsigned(fewer)), .threads = dim3(threads)};
 }
 
+inline constexpr int move_unroll = 4;
+
+// *to(i) = *from(i) for the items i, elements of T, with several loads in flight.
+template <class T, class Index, class To, class From>
+__device__ inline void move_items(Index count, To to, From from) {
+  const Index step = Index(all_threads());
+  Index i = Index(first_item());
+  for (; i + (move_unroll - 1) * step < count; i += move_unroll * step) {
+    T loaded[move_unroll];
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) loaded[u] = *from(i + u * step);
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) *to(i + u * step) = loaded[u];
+  }
+  for (; i < count; i += step) *to(i) = *from(i);
+}
+
 // -- one operand ---------------------------------------------------------------------------------
 
 inline constexpr int map_unroll = 4;

@@ -1,4 +1,4 @@
-// Division by a number that the host knows, as a multiplication.
+// Division by a number that the host knows: as a multiplication where 31 bits are enough.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,8 @@ namespace adret::cuda {
 // For dividends below 2^31 and divisors of 1 to 2^31 - 1 (Granlund and Montgomery 1994).
 class FastDivisor {
  public:
+  using Index = uint32_t;
+
   FastDivisor() = default;
   explicit FastDivisor(uint32_t divisor) : divisor_(divisor) {
     while ((uint64_t(1) << shift_) < divisor) ++shift_;
@@ -20,12 +22,32 @@ class FastDivisor {
   __device__ uint32_t quotient(uint32_t dividend) const {
     return (__umulhi(dividend, magic_) + dividend) >> shift_;
   }
-  __device__ uint32_t remainder(uint32_t dividend) const {
-    return dividend - quotient(dividend) * divisor_;
-  }
 
  private:
   uint32_t divisor_ = 1, magic_ = 1, shift_ = 0;
 };
+
+// For all others.
+class WideDivisor {
+ public:
+  using Index = uint64_t;
+
+  explicit WideDivisor(uint64_t divisor) : divisor_(divisor) {}
+  __device__ uint64_t divisor() const { return divisor_; }
+  __device__ uint64_t quotient(uint64_t dividend) const { return dividend / divisor_; }
+
+ private:
+  uint64_t divisor_;
+};
+
+// f gets a divisor that divides the numbers up to `largest`.
+template <class F>
+void with_divisor(int64_t divisor, int64_t largest, F&& f) {
+  if (largest <= INT32_MAX) {
+    f(FastDivisor(uint32_t(divisor)));
+  } else {
+    f(WideDivisor(uint64_t(divisor)));
+  }
+}
 
 }  // namespace adret::cuda

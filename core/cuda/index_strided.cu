@@ -5,21 +5,11 @@
 namespace adret::cuda {
 namespace {
 
-constexpr int copy_unroll = 4;
-
 template <class T>
 __global__ void copy_elements(const T* x, T* y, const __grid_constant__ NestOffsets<1> offsets,
                               uint32_t count) {
-  const uint32_t step = uint32_t(all_threads());
-  uint32_t i = uint32_t(first_item());
-  for (; i + (copy_unroll - 1) * step < count; i += copy_unroll * step) {
-    T loaded[copy_unroll];
-#pragma unroll
-    for (int u = 0; u < copy_unroll; ++u) loaded[u] = x[offsets(i + u * step).at[0]];
-#pragma unroll
-    for (int u = 0; u < copy_unroll; ++u) y[i + u * step] = loaded[u];
-  }
-  for (; i < count; i += step) y[i] = x[offsets(i).at[0]];
+  move_items<T>(
+      count, [=](uint32_t i) { return y + i; }, [&](uint32_t i) { return x + offsets(i).at[0]; });
 }
 
 // For an innermost stride of 0 and a multiple of n as size: n equal elements at once.
@@ -49,7 +39,7 @@ void copy_part(const Context& context, const LoopNest<1>& nest, const T* x, T* y
     launch(context, repeat_elements<T, n>, grid_for(context, count / n), x,
            reinterpret_cast<Vector<T, n>*>(y), nest.offsets(), count / n);
   } else {
-    launch(context, copy_elements<T>, grid_unrolled(context, count, copy_unroll), x, y,
+    launch(context, copy_elements<T>, grid_unrolled(context, count, move_unroll), x, y,
            nest.offsets(), count);
   }
 }
