@@ -21,6 +21,8 @@
 #include <adret/core/compute_mode.h>
 #include <adret/core/backend.h>
 #include <adret/core/decorators/dry_run.h>
+#include <adret/core/decorators/relocate.h>
+#include <adret/core/decorators/shadow.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/memory_pool.h>

@@ -24,6 +24,19 @@ constexpr size_t batches_read_late = 32;
                   what, value, epoch, batch));
 }
 
+// Devices other than the CPU take labels as they come, and answer a wrong one with NaN.
+void refuse_wrong_labels(const std::vector<int64_t>& labels, int64_t classes, int64_t epoch,
+                         int64_t batch) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= 0 && labels[i] < classes) continue;
+    if (labels[i] == CrossEntropyOptions().ignore_index) continue;
+    throw Error(fmt::format(
+        "[fit] the loss is nan in epoch {}, batch {}: label {} of sample {} is outside 0..{} ({} "
+        "classes)",
+        epoch, batch, labels[i], i, classes - 1, classes));
+  }
+}
+
 double read_scalar(const Tensor& scalar) {
   return scalar.dtype() == DType::f64 ? scalar.item<double>()
                                       : double(scalar.to(DType::f32).item());
@@ -56,12 +69,13 @@ class Trainer::Statistics {
   void read() {
     for (const Pending& batch : std::exchange(pending_, {})) {
       const double loss = read_scalar(batch.loss);
-      if (training_ && !std::isfinite(loss)) {
-        throw_not_finite("the loss", loss, batch.epoch, batch.number);
-      }
-      loss_.add(loss, batch.samples);
       const bool classes = batch.outputs.rank() == 2 && batch.targets.rank() == 1 &&
                            !is_floating(batch.targets.dtype());
+      if (!std::isfinite(loss)) {
+        if (classes && std::isnan(loss)) check_labels(batch);
+        if (training_) throw_not_finite("the loss", loss, batch.epoch, batch.number);
+      }
+      loss_.add(loss, batch.samples);
       if (!classes) continue;
       const Hits hits = top_k_hits(batch.outputs, batch.targets);
       hits_.correct += hits.correct;
@@ -79,6 +93,12 @@ class Trainer::Statistics {
     int64_t epoch, number, samples;
     Tensor outputs, targets, loss;
   };
+  static void check_labels(const Pending& batch) {
+    const Tensor labels = batch.targets.to(DType::i64);
+    refuse_wrong_labels(labels.to_vector<int64_t>(), batch.outputs.size(1), batch.epoch,
+                        batch.number);
+  }
+
   Device device_;
   bool training_;
   std::vector<Pending> pending_;

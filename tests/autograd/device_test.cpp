@@ -15,7 +15,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
-#include "tests/support/shadow_backend.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
@@ -26,7 +26,7 @@ constexpr Device cuda = Device::cuda();
 using Values = std::vector<double>;
 
 struct OnTwoDevices : testing::Test {
-  ShadowDevice shadow;
+  SecondDevice second;
 };
 
 TEST_F(OnTwoDevices, ToPassesTheGradientBackToTheOldDevice) {

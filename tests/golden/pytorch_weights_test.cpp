@@ -17,13 +17,14 @@
 #include <map>
 
 #include "tests/support/files.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
 
 using namespace test;
 
-const std::filesystem::path golden = std::filesystem::path(ADRET_SOURCE_DIR) / "tests/golden";
+const std::filesystem::path golden = source_dir() / "tests/golden";
 
 // The largest difference from PyTorch's logits on PyTorch's input.
 double largest_difference(Module& model, const std::string& name) {

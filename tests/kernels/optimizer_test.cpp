@@ -11,6 +11,7 @@
 #include "tests/support/close.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/guarded.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
@@ -335,6 +336,7 @@ TEST(OptimizerSteps, TakeNoParametersAtAll) {
 }
 
 TEST(OptimizerSteps, RefuseDtypesThatTheCpuDoesNotComputeIn) {
+  ADRET_CPU_ONLY("the GPU computes in every floating dtype");
   Arenas arenas(std::vector<Parameter>{{.value = {1}, .dtype = DType::f16}});
   expect_error<ShapeError>(
       [&] {

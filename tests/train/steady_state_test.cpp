@@ -10,6 +10,8 @@
 #include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/mirror.h"
+
 namespace adret {
 namespace {
 
@@ -30,6 +32,7 @@ void step(Module& model, Optimizer& optimizer, const Data& data) {
 }
 
 TEST(SteadyState, TenThousandStepsTakeNoMoreMemoryThanTen) {
+  ADRET_CPU_ONLY("it counts what the CPU's pool holds; tests/cuda has the GPU's");
   random::manual_seed(1);
   LeNet model;
   Sgd optimizer(model, {.lr = 0.001, .momentum = 0.9});
@@ -75,6 +78,7 @@ class Threads : public testing::Test {
 };
 
 TEST_F(Threads, OfAnyNumberTrainTheSameBits) {
+  ADRET_CPU_ONLY("the GPU has no number of threads");
   const SgdOptions sgd{.lr = 0.05, .momentum = 0.9};
   const AdamOptions adam{.lr = 0.001};
   const std::vector<float> lenet = trained<LeNet, Sgd>(1, sgd),

@@ -1,0 +1,41 @@
+// A kernel call's operands on another device, with the bytes around them.
+#pragma once
+
+#include <adret/core/kernels/rewrite.h>
+#include <adret/core/tensor.h>
+
+#include <map>
+#include <vector>
+
+namespace adret {
+
+// Copies the memory of a call's operands to `device`. Operands that share a storage share one
+// there, and lie at the same places modulo 512 bytes. The 4 KiB before and after an operand come
+// along, so that a write beyond one reaches what lies there.
+class RelocatedCall {
+ public:
+  RelocatedCall(const Kernel& call, Device device);
+
+  // The call there: dispatch it, or hand it to the device's backend.
+  const Kernel& call() const { return moved_.call(); }
+  // Copies what holds outputs, and the bytes around them, back to where it came from.
+  void copy_back() const;
+
+ private:
+  // What is copied of one storage, in bytes from its start; `there` starts at `begin`.
+  struct Window {
+    size_t begin = 0, end = 0;
+    IntrusivePtr<Storage> there;
+  };
+  TensorView moved(const TensorView& view) const;
+
+  Device device_;
+  std::map<Storage*, Window> windows_;
+  RewrittenCall moved_;
+};
+
+// The outputs of a call that was run, as tensors of the CPU: undefined ones included, in the order
+// of outputs(call).
+std::vector<Tensor> outputs_on_cpu(const Kernel& call);
+
+}  // namespace adret

@@ -1,0 +1,401 @@
+// Every kernel call of these tests on the mirrored device against the CPU, in every dtype.
+#include <adret/core/kernels/rewrite.h>
+#include <adret/core/tensor.h>
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+
+#include "tests/support/mirror.h"
+
+// Note [Parity]
+// Under ADRET_TEST_DEVICE=cuda or shadow each different call of the tests in this folder is
+// compared with the CPU's result, and each f32 call is repeated
+//   in bf16 and f16, in f16 and f32 one element off the alignment of vectors, and in f64.
+// The reference is the CPU's kernel in f64 on the operands after their rounding. Of an element
+// with the expected value e,
+//   |actual - e| <= (u_out + 16 u) |e| + 4 u sqrt(length) (largest |e| + term) + subnormal
+// where u_out is the machine epsilon of the output's dtype (it is rounded once), u that of the
+// arithmetic (f64 for f64, else f32), `length` the number of terms of a sum, `term` a bound of one
+// of them; a sum of n roundings wanders by sqrt(n) of them. The second part is left out where
+// nothing cancels, and kernels that only move, choose or draw elements are compared exactly.
+
+namespace adret::test {
+namespace {
+
+struct Variant {
+  DType dtype;
+  int64_t offset;  // elements off a multiple of 256 bytes
+};
+constexpr Variant variants[] = {
+    {DType::bf16, 0}, {DType::f16, 0}, {DType::f16, 1}, {DType::f32, 1}, {DType::f64, 1}};
+
+// -- what a kernel promises ----------------------------------------------------------------------
+
+template <class K, class... List>
+constexpr bool is_one_of = (std::is_same_v<K, List> || ...);
+
+template <class K>
+constexpr bool is_batch_norm = is_one_of<K, kernels::BatchNormForward, kernels::BatchNormInference,
+                                         kernels::BatchNormBackward>;
+template <class K>
+constexpr bool is_cross_entropy =
+    is_one_of<K, kernels::CrossEntropyForward, kernels::CrossEntropyBackward>;
+template <class K>
+constexpr bool is_of_arenas =
+    is_one_of<K, kernels::SgdStep, kernels::AdamStep, kernels::GradientNorm, kernels::ClipByNorm,
+              kernels::ClipByValue>;
+template <class K>
+constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
+
+// Whether the f32 operand of this name stays f32 when the others become bf16 or f16.
+bool stays_f32(const Kernel& call, std::string_view operand) {
+  return std::visit(
+      [&]<class K>(const K&) {
+        const auto is = [&](auto... names) { return ((operand == names) || ...); };
+        if constexpr (is_batch_norm<K>) return !is("x", "y", "dx", "dy", "residual", "dresidual");
+        if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
+        return false;
+      },
+      call.any());
+}
+
+// Whether the call can be repeated in other dtypes: those of arenas say theirs in their segments,
+// and the tests of casts go through all of them.
+bool has_variants(const Kernel& call) {
+  return std::visit(
+      []<class K>(const K&) { return !is_of_arenas<K> && !std::is_same_v<K, kernels::Cast>; },
+      call.any());
+}
+
+struct Bound {
+  bool exact = false;
+  bool cancels = false;
+  double length = 1, term = 0;
+};
+
+double largest(const TensorView& view) {
+  double result = 0;
+  if (!view.defined() || view.dtype != DType::f64) return result;
+  for (int64_t i = 0; i < view.numel(); ++i) {
+    const double v = std::abs(view.as<double>()[i]);
+    if (std::isfinite(v)) result = std::max(result, v);
+  }
+  return result;
+}
+
+Bound sums(double length, double term) { return {.cancels = true, .length = length, .term = term}; }
+
+Bound bound(const kernels::Unary& k) {
+  switch (k.op) {
+    case kernels::UnaryOp::abs:
+    case kernels::UnaryOp::sign:
+    case kernels::UnaryOp::relu: return {.exact = true};
+    case kernels::UnaryOp::affine: return sums(1, std::abs(k.alpha) * largest(k.x));
+    default: return {};
+  }
+}
+Bound bound(const kernels::UnaryBackward& k) {
+  if (k.op == kernels::UnaryOp::relu) return {.exact = true};
+  return sums(1, largest(k.dy) * (1 + largest(k.saved)));
+}
+Bound bound(const kernels::Binary& k) {
+  return {.exact = kernels::is_comparison(k.op) || k.op == kernels::BinaryOp::maximum ||
+                   k.op == kernels::BinaryOp::minimum};
+}
+Bound bound(const kernels::Reduce& k) {
+  if (k.op == kernels::ReduceOp::max || k.op == kernels::ReduceOp::min) return {.exact = true};
+  const double length = double(k.x.numel()) / std::max(1.0, double(k.y.numel()));
+  const bool mean = k.op == kernels::ReduceOp::mean;
+  return sums(length, largest(k.x) / (mean ? std::max(1.0, length) : 1));
+}
+Bound bound(const kernels::Matmul& k) {
+  return sums(double(k.a.shape[k.transpose_a ? -2 : -1]), largest(k.a) * largest(k.b));
+}
+Bound bound(const kernels::LinearForward& k) {
+  return sums(double(k.x.shape[1]), largest(k.x) * largest(k.weight));
+}
+Bound bound(const kernels::LinearBackwardInput& k) {
+  return sums(double(k.dy.shape[1]), largest(k.dy) * largest(k.weight));
+}
+Bound bound(const kernels::LinearBackwardWeight& k) {
+  return sums(double(k.x.shape[0]), std::max(1.0, largest(k.x)) * largest(k.dy));
+}
+Bound bound(const kernels::Conv2dForward& k) {
+  return sums(double(k.weight.numel()) / double(k.weight.shape[0]),
+              largest(k.x) * largest(k.weight));
+}
+Bound bound(const kernels::Conv2dBackwardInput& k) {
+  const Shape& w = k.weight.shape;
+  return sums(double(w[0] * w[1] * w[2]) / double(k.conv.groups),
+              largest(k.dy) * largest(k.weight));
+}
+Bound bound(const kernels::Conv2dBackwardWeight& k) {
+  return sums(double(k.dy.numel()) / double(k.dy.shape[3]),
+              std::max(1.0, largest(k.x)) * largest(k.dy));
+}
+Bound bound(const kernels::MaxPool2dBackward& k) {
+  return sums(double(k.pool.kernel.area()), largest(k.dy));
+}
+Bound bound(const kernels::AvgPool2dForward& k) {
+  return sums(double(k.pool.kernel.area()), largest(k.x));
+}
+Bound bound(const kernels::AvgPool2dBackward& k) {
+  return sums(double(k.pool.kernel.area()), largest(k.dy));
+}
+double rows(const TensorView& x) { return double(x.numel()) / std::max(1.0, double(x.shape[-1])); }
+Bound bound(const kernels::BatchNormForward& k) {
+  const double scale = k.weight.defined() ? largest(k.weight) : 1;
+  return sums(rows(k.x), largest(k.x) * largest(k.rstd) * scale);
+}
+Bound bound(const kernels::BatchNormInference& k) {
+  const double scale = k.weight.defined() ? largest(k.weight) : 1;
+  return sums(1, (largest(k.x) + largest(k.mean)) / std::sqrt(k.epsilon) * scale);
+}
+Bound bound(const kernels::BatchNormBackward& k) {
+  const double scale = k.weight.defined() ? largest(k.weight) : 1;
+  return sums(rows(k.x), largest(k.dy) * std::max(1.0, largest(k.rstd)) * scale *
+                             (1 + largest(k.x) + largest(k.mean)));
+}
+Bound bound(const kernels::SoftmaxForward& k) {
+  return sums(double(k.x.shape[k.dim]), k.log ? largest(k.x) : 0);
+}
+Bound bound(const kernels::SoftmaxBackward& k) {
+  return sums(double(k.y.shape[k.dim]), largest(k.dy));
+}
+Bound bound(const kernels::CrossEntropyForward& k) {
+  return sums(double(k.logits.numel()), largest(k.logits));
+}
+Bound bound(const kernels::CrossEntropyBackward& k) {
+  return sums(double(k.logits.shape[1]), largest(k.dloss));
+}
+Bound bound(const kernels::DropoutForward&) { return {}; }
+Bound bound(const kernels::DropoutBackward&) { return {}; }
+Bound bound(const kernels::SgdStep&) { return sums(1, 0); }
+Bound bound(const kernels::AdamStep&) { return sums(1, 0); }
+Bound bound(const kernels::GradientNorm& k) { return sums(double(k.grads.numel()), 0); }
+Bound bound(const kernels::ClipByNorm&) { return {}; }
+template <class K>
+Bound bound(const K&) {
+  return {.exact = true};
+}
+
+// -- copies of a call ----------------------------------------------------------------------------
+
+void on_cpu(const Kernel& call) { backend_for(Device::cpu()).run(call); }
+
+// A call on copies of its operands between guards, in other dtypes.
+class CopiedCall {
+ public:
+  // `dtype_of_copy(view)` is what the copy holds.
+  template <class F>
+  CopiedCall(const Kernel& call, F dtype_of_copy, int64_t offset = 0)
+      : rewritten_(call, [&](const TensorView& view) -> TensorView {
+          const auto key = std::tuple(view.data, view.numel(), view.dtype);
+          const auto [place, is_new] = copies_.try_emplace(key);
+          if (is_new) place->second = copy(view, dtype_of_copy(view), offset);
+          return place->second.view;
+        }) {}
+  const Kernel& call() const { return rewritten_.call(); }
+
+  bool guards_intact() const {
+    return std::ranges::all_of(copies_, [](const auto& entry) {
+      const auto& [whole, tensor, view] = entry.second;
+      const auto bytes = whole.template span<uint8_t>();
+      const size_t begin = tensor.byte_offset(), end = begin + view.bytes();
+      const auto intact = [](uint8_t byte) { return byte == 0xFF; };
+      return std::ranges::all_of(bytes.first(begin), intact) &&
+             std::ranges::all_of(bytes.subspan(end), intact);
+    });
+  }
+
+ private:
+  static constexpr int64_t guard = 256;
+  struct Copy {
+    Tensor whole, tensor;
+    TensorView view;
+  };
+  static Copy copy(const TensorView& view, DType dtype, int64_t offset) {
+    const int64_t size = int64_t(size_of(dtype));
+    Copy c;
+    c.whole = Tensor::empty({2 * guard + (view.numel() + offset) * size}, {.dtype = DType::u8});
+    std::ranges::fill(c.whole.span<uint8_t>(), 0xFF);  // NaN in every floating dtype
+    c.tensor = c.whole.segment(view.shape, size_t(guard + offset * size), dtype);
+    c.view = c.tensor;
+    if (view.numel() > 0) on_cpu(kernels::Cast{.x = view, .y = c.view});
+    return c;
+  }
+
+  std::map<std::tuple<void*, int64_t, DType>, Copy> copies_;
+  RewrittenCall rewritten_;
+};
+
+std::vector<double> values(const TensorView& view, DType rounded_to) {
+  Tensor rounded = Tensor::empty(view.shape, {.dtype = rounded_to}),
+         wide = Tensor::empty(view.shape, {.dtype = DType::f64});
+  if (view.numel() == 0) return {};
+  on_cpu(kernels::Cast{.x = view, .y = rounded});
+  on_cpu(kernels::Cast{.x = rounded, .y = wide});
+  return wide.to_vector<double>();
+}
+
+struct Precision {
+  double epsilon, largest, subnormal;
+};
+Precision precision(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return {0x1p-7, 0x1.FEp127, 0x1p-133};
+    case DType::f16: return {0x1p-10, 65504, 0x1p-24};
+    case DType::f64: return {0x1p-52, std::numeric_limits<double>::max(), 0x1p-1074};
+    default: return {0x1p-23, std::numeric_limits<float>::max(), 0x1p-149};
+  }
+}
+
+// Nothing, or the first element of an output that differs too much.
+std::string difference(const kernels::Operand& actual, const TensorView& expected,
+                       const Bound& bound) {
+  const DType dtype = actual.view.dtype;
+  const Precision out = precision(dtype);
+  const double u = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const bool exact = bound.exact || !is_floating(dtype);
+  const std::vector<double> a = values(actual.view, dtype);
+  const std::vector<double> e = values(expected, exact ? dtype : DType::f64);
+  double scale = 0;
+  for (double v : e) {
+    if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
+  }
+  const double wander =
+      bound.cancels ? 4 * u * std::sqrt(std::max(1.0, bound.length)) * (scale + bound.term) : 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
+    const double tolerance = (out.epsilon + 16 * u) * std::abs(e[i]) + wander + 2 * out.subnormal;
+    const bool overflows = std::abs(e[i]) + tolerance >= out.largest;
+    if (!exact && std::isinf(a[i]) && overflows && std::signbit(a[i]) == std::signbit(e[i])) {
+      continue;
+    }
+    if (!exact && std::abs(a[i] - e[i]) <= tolerance) continue;
+    return fmt::format("{}[{}] is {:.9g}, not {:.9g}{}", actual.name, i, a[i], e[i],
+                       exact ? "" : fmt::format(" within {:.3g}", tolerance));
+  }
+  return {};
+}
+
+// -- the decorator -------------------------------------------------------------------------------
+
+// The dtype of all segments of a call on arenas, if it is f32.
+bool is_of_f32_segments(const Kernel& call) {
+  for (const auto& [name, view] : inputs(call)) {
+    if (std::string_view(name) != "segments") continue;
+    for (int64_t row = 0; row < view.shape[0]; ++row) {
+      const auto* segment = view.as<kernels::Segment>() + row;
+      if (segment->dtype != int64_t(DType::f32)) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+class Parity final : public Decorator {
+ public:
+  void run(const Kernel& call) override {
+    const bool applies = device_of(call).is_cpu() &&
+                         !std::holds_alternative<kernels::Custom>(call.any()) && is_new(call);
+    if (!applies) return forward(call);
+    const auto same = [](const TensorView& view) { return view.dtype; };
+    const CopiedCall before(call, same);  // what is updated in place changes
+    forward(call);
+    compare(call, before.call(), "");
+    if (!has_variants(call)) return;
+    for (const Variant& variant : variants) {
+      if (!run_variant(before.call(), variant)) return;
+    }
+  }
+
+ private:
+  // Of equal calls on equal operands (for several numbers of threads) one is enough.
+  bool is_new(const Kernel& call) {
+    std::string key = to_string(call);
+    for (const auto& [name, view] : inputs(call)) {
+      if (!view.defined()) continue;
+      const std::string_view bytes(static_cast<const char*>(view.data), view.bytes());
+      key += fmt::format(" {}", std::hash<std::string_view>()(bytes));
+    }
+    return seen_.insert(key).second;
+  }
+
+  // Compares the outputs of `call`, which was run, with those of the same call on the CPU; `before`
+  // has the operands as they were.
+  void compare(const Kernel& call, const Kernel& before, const std::string& what) {
+    const bool as_they_are = !has_variants(call);
+    const bool draws = std::visit([]<class K>(const K&) { return is_random<K>; }, call.any());
+    const CopiedCall reference(before, [&](const TensorView& view) {
+      if (as_they_are || !is_floating(view.dtype)) return view.dtype;
+      return draws && view.dtype != DType::f64 ? DType::f32 : DType::f64;
+    });
+    on_cpu(reference.call());
+    const Bound allowed =
+        std::visit([](const auto& k) { return bound(k); }, reference.call().any());
+    const auto actual = outputs(call), expected = outputs(reference.call());
+    const bool arenas = std::visit([]<class K>(const K&) { return is_of_arenas<K>; }, call.any());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      kernels::Operand a = actual[i];
+      TensorView e = expected[i].view;
+      if (!a.view.defined()) continue;
+      if (arenas && a.view.dtype == DType::u8) {
+        if (!is_of_f32_segments(call)) continue;
+        for (TensorView* view : {&a.view, &e}) {
+          view->dtype = DType::f32;
+          view->shape = {view->numel() / 4};
+        }
+      }
+      const std::string text = difference(a, e, allowed);
+      if (!text.empty()) ADD_FAILURE() << to_string(call) << what << ": " << text;
+    }
+  }
+
+  // False when the call has nothing in f32.
+  bool run_variant(const Kernel& before, const Variant& variant) {
+    std::map<void*, bool> kept;
+    bool any = false;
+    for (const auto& operands : {inputs(before), outputs(before)}) {
+      for (const auto& [name, view] : operands) {
+        if (!view.defined() || view.dtype != DType::f32) continue;
+        kept[view.data] |= variant.dtype != DType::f64 && stays_f32(before, name);
+        any = true;
+      }
+    }
+    if (!any) return false;
+    const auto dtype_of_copy = [&](const TensorView& view) {
+      return view.dtype == DType::f32 && !kept.at(view.data) ? variant.dtype : view.dtype;
+    };
+    const auto same = [](const TensorView& view) { return view.dtype; };
+    const std::string what = variant.offset ? " off the alignment" : "";
+    const CopiedCall there(before, dtype_of_copy, variant.offset), unchanged(there.call(), same);
+    try {
+      forward(there.call());
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << to_string(there.call()) << what << ": " << error.what();
+      return true;
+    }
+    compare(there.call(), unchanged.call(), what);
+    EXPECT_TRUE(there.guards_intact())
+        << to_string(there.call()) << what << " wrote beyond an operand";
+    return true;
+  }
+
+  std::unordered_set<std::string> seen_;
+};
+
+[[maybe_unused]] const bool added =
+    (add_decorator_within_mirror([] { return std::make_unique<Parity>(); }), true);
+
+}  // namespace
+}  // namespace adret::test

@@ -1,0 +1,101 @@
+// Sends the tests' kernel calls to the device that ADRET_TEST_DEVICE names.
+#include "tests/support/mirror.h"
+
+#include <adret/core/decorators/relocate.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/shadow_backend.h"
+
+namespace adret::test {
+namespace {
+
+TestDevice device_from_environment() {
+  const char* value = std::getenv("ADRET_TEST_DEVICE");
+  const std::string name = value ? value : "cpu";
+  if (name == "cpu" || name.empty()) return TestDevice::cpu;
+  if (name == "cuda") return TestDevice::cuda;
+  if (name == "shadow") return TestDevice::shadow;
+  throw std::invalid_argument("ADRET_TEST_DEVICE=" + name + "; use cpu, cuda or shadow");
+}
+
+std::vector<std::function<std::unique_ptr<Decorator>()>>& inner_decorators() {
+  static std::vector<std::function<std::unique_ptr<Decorator>()>> list;
+  return list;
+}
+
+thread_local bool paused = false;
+
+// The mirror of a program's main thread, from before the first test to after the last.
+class MirrorEnvironment final : public testing::Environment {
+ public:
+  void SetUp() override {
+    try {
+      if (!mirrored()) return;
+      if (test_device() == TestDevice::shadow) {
+        set_backend(Device::cuda(), std::make_unique<ShadowBackend>());
+      }
+      backend_for(Device::cuda());
+    } catch (const std::exception& error) {
+      FAIL() << error.what();
+    }
+    decorators_.push_back(std::make_unique<Mirror>());
+    for (const auto& make : inner_decorators()) decorators_.push_back(make());
+  }
+  void TearDown() override {
+    while (!decorators_.empty()) decorators_.pop_back();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Decorator>> decorators_;
+};
+
+}  // namespace
+
+TestDevice test_device() {
+  static const TestDevice device = device_from_environment();
+  return device;
+}
+
+void Mirror::run(const Kernel& call) {
+  if (paused || !device_of(call).is_cpu() || std::holds_alternative<kernels::Custom>(call.any())) {
+    return forward(call);
+  }
+  const RelocatedCall there(call, Device::cuda());
+  forward(there.call());
+  there.copy_back();
+}
+
+MirrorPause::MirrorPause() : before_(std::exchange(paused, true)) {}
+MirrorPause::~MirrorPause() { paused = before_; }
+
+void add_decorator_within_mirror(std::function<std::unique_ptr<Decorator>()> make) {
+  inner_decorators().push_back(std::move(make));
+}
+
+SecondDevice::SecondDevice() {
+  if (mirrored()) return;
+  before_ = set_backend(Device::cuda(), std::make_unique<ShadowBackend>());
+}
+
+SecondDevice::~SecondDevice() {
+  if (!mirrored()) set_backend(Device::cuda(), std::move(before_));
+}
+
+std::filesystem::path source_dir() {
+  const char* elsewhere = std::getenv("ADRET_SOURCE_DIR");
+  return elsewhere && *elsewhere ? elsewhere : ADRET_SOURCE_DIR;
+}
+
+}  // namespace adret::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleMock(&argc, argv);
+  testing::AddGlobalTestEnvironment(new adret::test::MirrorEnvironment);
+  return RUN_ALL_TESTS();
+}
