@@ -1,0 +1,23 @@
+// The kernels behind run_direct, each in a file of its own.
+#pragma once
+
+#include <adret/core/cuda/context.h>
+#include <adret/core/cuda/conv_problem.h>
+
+#include <cstddef>
+
+namespace adret::cuda {
+
+void run_general(const Context& context, const ConvProblem& problem, const ConvOperands& operands);
+
+bool tiled_can_run(const Context& context, const ConvProblem& problem);
+size_t tiled_workspace(const Context& context, const ConvProblem& problem);
+void run_tiled(const Context& context, const ConvProblem& problem, const ConvOperands& operands,
+               void* workspace);
+
+bool depthwise_can_run(const ConvProblem& problem);
+size_t depthwise_workspace(const Context& context, const ConvProblem& problem);
+void run_depthwise(const Context& context, const ConvProblem& problem, const ConvOperands& operands,
+                   void* workspace);
+
+}  // namespace adret::cuda
