@@ -3,6 +3,7 @@
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/matmul_plan.h>
+#include <adret/core/cuda/plan_file.h>
 #include <adret/core/cuda/workspace.h>
 #include <adret/core/error.h>
 #include <fmt/core.h>
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -40,8 +43,15 @@ struct Plan {
   size_t workspace_bytes = 0;
   bool fused = true;           // the operation has the product's epilogue
   const void* bias = nullptr;  // that the operation points to
+  bool own = false;            // our own kernel, without any of the above
   bool raced = false;
 };
+
+Plan own_plan() {
+  Plan plan;
+  plan.own = true;
+  return plan;
+}
 
 // -- the table -----------------------------------------------------------------------------------
 
@@ -72,6 +82,9 @@ uint32_t alignment_of(const TensorView& view) {
 // What NVIDIA recommends for Hopper, the most of all devices.
 constexpr size_t most_workspace = size_t(32) << 20;
 size_t workspace_limit() { return std::min(most_workspace, compute_mode().workspace_limit); }
+
+// The bits of a key but the device's number, which means nothing to the next process.
+constexpr uint64_t without_device = (uint64_t(1) << 50) - 1;
 
 Key key_of(const Context& context, const Product& p, const ProductOperands& operands) {
   uint64_t bits = 0;
@@ -245,6 +258,62 @@ std::vector<Plan> suggestions(Context& context, const Product& p, const ProductO
       p.columns, p.transpose_b ? " transposed" : "", adret::name(dtype), workspace_limit()));
 }
 
+// -- our own kernel ------------------------------------------------------------------------------
+
+// Up to `multiply_adds` of them, in sizes that our own kernel takes.
+bool is_small(const Product& p, double multiply_adds) {
+  return p.rows <= (int64_t(1) << 19) &&
+         double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= multiply_adds;
+}
+constexpr double small_enough_to_race = 1 << 24;
+// Where our own kernel saves more on the host than cuBLASLt's choice of tiles gains.
+constexpr double small_enough_to_win = 1 << 20;
+
+// -- choices on disk -----------------------------------------------------------------------------
+
+PlanFile& plan_file(const Context& context) {
+  return PlanFile::of(context, "matmul", cublas().version);
+}
+
+std::string name_of(const Key& key, DType dtype) {
+  return fmt::format("{} {}x{}x{} batch {} {:x}", adret::name(dtype), key.rows, key.columns,
+                     key.depth, key.batch, key.bits & without_device);
+}
+
+// The algorithm's words are opaque, and good for the same version of cuBLASLt.
+std::string choice_of(const Plan& plan) {
+  if (plan.own) return "own";
+  std::string text = plan.fused ? "fused" : "apart";
+  for (const uint64_t word : plan.algorithm.data) text += fmt::format(" {:x}", word);
+  return text;
+}
+
+// What a race once chose, if it can still be run.
+std::optional<Plan> restored(Context& context, const Product& p, const ProductOperands& operands,
+                             const std::string& choice) {
+  std::istringstream text(choice);
+  std::string way;
+  text >> way >> std::hex;
+  std::optional<Plan> plan;
+  if (way == "own" && is_small(p, small_enough_to_race)) {
+    plan = own_plan();
+  } else if (way == "fused" || way == "apart") {
+    plan = make_plan(p, operands, way == "fused");
+    for (uint64_t& word : plan->algorithm.data) text >> word;
+    cublasLtMatmulHeuristicResult_t result{};
+    if (!text ||
+        cublas().cublasLtMatmulAlgoCheck(context.cublas(), plan->operation, plan->b, plan->a,
+                                         plan->y, plan->y, &plan->algorithm,
+                                         &result) != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > workspace_limit()) {
+      return {};
+    }
+    plan->workspace_bytes = result.workspaceSize;
+  }
+  if (plan) plan->raced = true;
+  return plan;
+}
+
 // -- running -------------------------------------------------------------------------------------
 
 void run_epilogue(Context& context, const Product& p, const ProductOperands& operands) {
@@ -261,6 +330,10 @@ void run_epilogue(Context& context, const Product& p, const ProductOperands& ope
 
 cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
                        const ProductOperands& operands) {
+  if (plan.own) {
+    multiply_small(context, p, operands);
+    return CUBLAS_STATUS_SUCCESS;
+  }
   if (plan.fused && plan.bias != operands.bias.data) point_to_bias(plan, operands.bias.data);
   std::optional<Workspace> workspace;
   if (plan.workspace_bytes > 0) workspace.emplace(context, plan.workspace_bytes);
@@ -277,6 +350,7 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
 // -- choosing ------------------------------------------------------------------------------------
 
 Plan suggested(Context& context, const Product& p, const ProductOperands& operands) {
+  if (is_small(p, small_enough_to_win)) return own_plan();
   for (const bool fused : {true, false}) {
     std::vector<Plan> plans = suggestions(context, p, operands, fused, 4);
     if (!plans.empty()) return std::move(plans.front());
@@ -305,8 +379,9 @@ std::optional<float> time(Context& context, Plan& plan, const Product& p,
   return milliseconds / runs;
 }
 
-// The fastest on the real operands; a later suggestion has to win by 3 %, which is noise.
-Plan raced(Context& context, const Product& p, const ProductOperands& operands) {
+// The fastest on the real operands; a later one has to win by 3 %, which is noise.
+Plan raced(Context& context, const Product& p, const ProductOperands& operands,
+           const std::string& key) {
   constexpr int most = 8;
   std::vector<Plan> plans = suggestions(context, p, operands, true, most);
   if (p.epilogue != Epilogue::none) {
@@ -314,6 +389,7 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands) 
       plans.push_back(std::move(plan));
     }
   }
+  if (is_small(p, small_enough_to_race)) plans.push_back(own_plan());
   // What is added to must not change while it is tried.
   std::optional<Workspace> scratch;
   TensorView y = operands.y;
@@ -323,13 +399,17 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands) 
   }
   Plan* best = nullptr;
   float best_time = 0;
+  std::string times;  // for whoever reads the file
   for (Plan& plan : plans) {
     const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.bias});
-    if (!taken || (best && *taken > 0.97f * best_time)) continue;
+    if (!taken) continue;
+    times += fmt::format(" {}{:.2f}", plan.own ? "own " : plan.fused ? "" : "apart ", *taken * 1e3);
+    if (best && *taken > 0.97f * best_time) continue;
     best = &plan;
     best_time = *taken;
   }
   if (!best) refuse(p, y.dtype);
+  plan_file(context).store(key, fmt::format("{} us{}", choice_of(*best), times));
   best->raced = true;
   return std::move(*best);
 }
@@ -347,11 +427,15 @@ Plan& plan_for(Context& context, const Product& p, const ProductOperands& operan
   const auto found = plans.find(key);
   const bool measure = compute_mode().plans == PlanSearch::measure;
   if (found != plans.end() && (!measure || found->second.raced)) return found->second;
-  if (measure && !is_capturing(context)) {
-    return plans.insert_or_assign(key, raced(context, p, operands)).first->second;
+  const std::string name = name_of(key, operands.y.dtype);
+  std::optional<Plan> plan;
+  if (const auto choice = plan_file(context).find(name)) {
+    plan = restored(context, p, operands, *choice);
   }
-  if (found != plans.end()) return found->second;
-  return plans.emplace(key, suggested(context, p, operands)).first->second;
+  if (!plan && measure && !is_capturing(context)) plan = raced(context, p, operands, name);
+  if (!plan && found != plans.end()) return found->second;
+  if (!plan) plan = suggested(context, p, operands);
+  return plans.insert_or_assign(key, std::move(*plan)).first->second;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Matrix products on cuBLASLt: each problem's descriptors and algorithm are found once.
+// Matrix products on cuBLASLt or a kernel of our own: for each problem, the way is found once.
 #pragma once
 
 #include <adret/core/compute_mode.h>
@@ -11,7 +11,7 @@ namespace adret::cuda {
 
 // What is computed along with a product: inside its kernel where cuBLASLt can, else by another one.
 // bias: y += bias (columns); relu: of y, after the bias; bias_gradient: bias (rows) = the sums of
-// op(a) over `depth`.
+// op(a) over `depth`; a is transposed then.
 enum class Epilogue : uint8_t { none, bias, relu, bias_relu, bias_gradient };
 
 // y (rows, columns) = or += op(a) op(b) over `depth`, `batch` times; dense and row-major. No size
@@ -30,6 +30,9 @@ struct ProductOperands {
 
 // Throws DeviceError when cuBLASLt has no algorithm for it.
 void multiply(Context& context, const Product& product, const ProductOperands& operands);
+
+// Our own kernel, epilogue included; for products whose multiply-adds and whose rows are few.
+void multiply_small(Context& context, const Product& product, const ProductOperands& operands);
 
 // The kernel behind the epilogues: y (rows, columns) += bias, then ReLU if asked; bias may be
 // undefined.
