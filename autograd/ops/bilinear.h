@@ -2,7 +2,9 @@
 // the linear layer and the convolutions, with derivatives of any order.
 #pragma once
 
+#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/backward.h>
+#include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
@@ -13,8 +15,9 @@ namespace adret {
 // Note [Bilinear products]
 // Of x * weight the gradients are dx = dy * weight and dweight = x * dy, with products of their own
 // kind, which are bilinear again; their gradients need no fourth product. So three kernels and
-// three nodes that call each other give every derivative. P holds the parameters and runs the
-// kernels on allocated tensors, of which bias and dbias may be undefined:
+// three nodes that call each other give every derivative. P holds the parameters, among them the
+// forward's math mode, and runs the kernels on allocated tensors, of which bias, dbias and `before`
+// may be undefined:
 //   static constexpr const char *name, *input_name, *weight_name;
 //   void forward(const BilinearForward& call) const;
 //   void backward_input(const Tensor& dy, const Tensor& weight, const Tensor& dx) const;
@@ -23,6 +26,7 @@ namespace adret {
 struct BilinearForward {
   const Tensor &x, &weight, &bias, &y;
   kernels::Activation activation = kernels::Activation::none;
+  Tensor before = {};  // gets what gelu is of, when the node needs it
 };
 
 struct WeightGradients {
@@ -44,12 +48,13 @@ struct BilinearBackward final : Node {
       : product(product),
         x(call.weight.requires_grad() ? call.x : Tensor()),
         weight(call.x.requires_grad() ? call.weight : Tensor()),
-        activated(call.activation == kernels::Activation::none ? Tensor() : call.y) {}
+        activation(call.activation),
+        of_activation(call.before.defined()                     ? SavedOutput(call.before, 1)
+                      : activation == kernels::Activation::none ? SavedOutput(Tensor())
+                                                                : SavedOutput(call.y)) {}
   const char* name() const override { return P::name; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    const Tensor dy = activated.defined() ? activation_backward(kernels::UnaryOp::relu,
-                                                                activated.unpack(*this), grads[0])
-                                          : grads[0];
+    const Tensor dy = before_activation(grads);
     std::vector<Tensor> result(3);
     if (needs_gradient(0)) {
       result[0] = input_gradient(product, dy, weight.unpack(*this), grad_buffer(0));
@@ -65,9 +70,21 @@ struct BilinearBackward final : Node {
     }
     return result;
   }
+  // The gradient of x * weight + bias. For gelu that is an output of its own, to which the second
+  // derivative comes.
+  Tensor before_activation(const std::vector<Tensor>& grads) {
+    const Tensor dy =
+        activation == kernels::Activation::none || !grads[0].defined()
+            ? grads[0]
+            : activation_backward(unary_of(activation), of_activation.unpack(*this), grads[0]);
+    if (grads.size() == 1 || !grads[1].defined()) return dy;
+    return dy.defined() ? dy + grads[1] : grads[1];
+  }
+
   P product;
   SavedTensor x, weight;
-  SavedOutput activated;  // y, if there is an activation
+  kernels::Activation activation;
+  SavedOutput of_activation;  // y of relu, `before` of gelu
 };
 
 template <class P>
@@ -115,8 +132,18 @@ struct WeightGradientsBackward final : Node {
 
 template <class P>
 Tensor bilinear(const P& product, const BilinearForward& call) {
-  product.forward(call);
-  record<BilinearBackward<P>>({call.y}, {call.x, call.weight, call.bias}, product, call);
+  const bool recorded = grad_enabled() && (call.x.requires_grad() || call.weight.requires_grad() ||
+                                           (call.bias.defined() && call.bias.requires_grad()));
+  if (call.activation != kernels::Activation::gelu || !recorded) {
+    product.forward(call);
+    record<BilinearBackward<P>>({call.y}, {call.x, call.weight, call.bias}, product, call);
+    return call.y;
+  }
+  BilinearForward with_before = call;
+  with_before.before = empty_like(call.y);
+  product.forward(with_before);
+  record<BilinearBackward<P>>({call.y, with_before.before}, {call.x, call.weight, call.bias},
+                              product, with_before);
   return call.y;
 }
 

@@ -17,6 +17,7 @@ struct Conv2dProduct {
   static constexpr const char* input_name = Conv2dBackwardInput::name;
   static constexpr const char* weight_name = Conv2dBackwardWeight::name;
   Conv2dParams params;
+  MathMode math = compute_mode().math;
 
   void forward(const BilinearForward& call) const {
     run(Conv2dForward{.x = call.x,
@@ -24,14 +25,15 @@ struct Conv2dProduct {
                       .bias = call.bias,
                       .y = call.y,
                       .conv = params,
-                      .activation = call.activation});
+                      .activation = call.activation,
+                      .math = math});
   }
   void backward_input(const Tensor& dy, const Tensor& weight, const Tensor& dx) const {
-    run(Conv2dBackwardInput{.dy = dy, .weight = weight, .dx = dx, .conv = params});
+    run(Conv2dBackwardInput{.dy = dy, .weight = weight, .dx = dx, .conv = params, .math = math});
   }
   void backward_weight(const Tensor& x, const Tensor& dy, const WeightGradients& out) const {
     run(Conv2dBackwardWeight{
-        .x = x, .dy = dy, .dweight = out.weight, .dbias = out.bias, .conv = params});
+        .x = x, .dy = dy, .dweight = out.weight, .dbias = out.bias, .conv = params, .math = math});
   }
 };
 
@@ -96,6 +98,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             .padding = options.padding,
                             .dilation = options.dilation,
                             .groups = options.groups};
+  if (options.activation == Activation::gelu) {
+    check::refuse("conv2d", "activation gelu, wanted none or relu; use gelu(conv2d(...))");
+  }
   check_params(params, weight.shape());
   check_channels(x.shape(), weight.shape(), params.groups);
   check::shape("conv2d", {"bias", bias}, {weight.size(0)});

@@ -11,7 +11,7 @@ using kernels::Activation;
 struct Conv2dOptions {
   Size2 stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
-  Activation activation = Activation::none;
+  Activation activation = Activation::none;  // or relu
 };
 
 // x (N, H, W, C), weight (O, KH, KW, C / groups), bias (O) or undefined -> (N, OH, OW, O) with

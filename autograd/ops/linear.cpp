@@ -15,19 +15,23 @@ struct LinearProduct {
   static constexpr const char* name = "linear";
   static constexpr const char* input_name = LinearBackwardInput::name;
   static constexpr const char* weight_name = LinearBackwardWeight::name;
+  MathMode math = compute_mode().math;
 
   void forward(const BilinearForward& call) const {
     run(LinearForward{.x = call.x,
                       .weight = call.weight,
                       .bias = call.bias,
                       .y = call.y,
-                      .activation = call.activation});
+                      .before = call.before,
+                      .activation = call.activation,
+                      .math = math});
   }
   void backward_input(const Tensor& dy, const Tensor& weight, const Tensor& dx) const {
-    run(LinearBackwardInput{.dy = dy, .weight = weight, .dx = dx});
+    run(LinearBackwardInput{.dy = dy, .weight = weight, .dx = dx, .math = math});
   }
   void backward_weight(const Tensor& x, const Tensor& dy, const WeightGradients& out) const {
-    run(LinearBackwardWeight{.x = x, .dy = dy, .dweight = out.weight, .dbias = out.bias});
+    run(LinearBackwardWeight{
+        .x = x, .dy = dy, .dweight = out.weight, .dbias = out.bias, .math = math});
   }
 };
 

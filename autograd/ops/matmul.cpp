@@ -8,43 +8,50 @@
 namespace adret {
 namespace {
 
-Tensor product(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& y);
+// How a product is computed: its gradients in the math mode of the forward.
+struct ProductOptions {
+  bool transpose_a = false, transpose_b = false;
+  MathMode math = MathMode::exact;
+};
+
+Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options, const Tensor& y);
 
 // For y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy; transposed where op
 // transposes.
 struct MatmulBackward final : Node {
-  MatmulBackward(const Tensor& a, const Tensor& b, const MatmulOptions& options)
+  MatmulBackward(const Tensor& a, const Tensor& b, const ProductOptions& options)
       : a(b.requires_grad() ? a : Tensor()),
         b(a.requires_grad() ? b : Tensor()),
         options(options) {}
   const char* name() const override { return "matmul"; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    const auto [ta, tb] = options;
+    const auto [ta, tb, math] = options;
     const Tensor& dy = grads[0];
     std::vector<Tensor> result(2);
     if (needs_gradient(0)) {
       const Tensor& right = b.unpack(*this);
-      result[0] = ta ? product(right, dy, {tb, true}, grad_buffer(0))
-                     : product(dy, right, {false, !tb}, grad_buffer(0));
+      result[0] = ta ? product(right, dy, {tb, true, math}, grad_buffer(0))
+                     : product(dy, right, {false, !tb, math}, grad_buffer(0));
     }
     if (needs_gradient(1)) {
       const Tensor& left = a.unpack(*this);
-      result[1] = tb ? product(dy, left, {true, ta}, grad_buffer(1))
-                     : product(left, dy, {!ta, false}, grad_buffer(1));
+      result[1] = tb ? product(dy, left, {true, ta, math}, grad_buffer(1))
+                     : product(left, dy, {!ta, false, math}, grad_buffer(1));
     }
     return result;
   }
   SavedTensor a, b;
-  MatmulOptions options;
+  ProductOptions options;
 };
 
 // Writes the product into y.
-Tensor product(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor& y) {
+Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options, const Tensor& y) {
   run(kernels::Matmul{.a = a,
                       .b = b,
                       .y = y,
                       .transpose_a = options.transpose_a,
-                      .transpose_b = options.transpose_b});
+                      .transpose_b = options.transpose_b,
+                      .math = options.math});
   record<MatmulBackward>({y}, {a, b}, a, b, options);
   return y;
 }
@@ -76,7 +83,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   }
   const Shape shape =
       a.shape().with(rank - 2, a.size(ta ? -1 : -2)).with(rank - 1, b.size(tb ? -2 : -1));
-  return product(a, b, options, empty_like(a, shape));
+  return product(a, b, {ta, tb, compute_mode().math}, empty_like(a, shape));
 }
 
 }  // namespace adret

@@ -115,6 +115,14 @@ void run(const kernels::Matmul& call) {
 }
 
 void run(const kernels::LinearForward& call) {
+  if (call.before.defined() || call.activation == kernels::Activation::gelu) {
+    kernels::LinearForward linear = call;
+    linear.y = call.before.defined() ? call.before : call.y;
+    linear.before = {};
+    linear.activation = kernels::Activation::none;
+    run(linear);
+    return run(kernels::Unary{.x = linear.y, .y = call.y, .op = unary_of(call.activation)});
+  }
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     const Product p{call.y.shape[0], call.y.shape[1], call.x.shape[1], false, true};
@@ -134,6 +142,9 @@ void run(const kernels::LinearBackwardInput& call) {
     multiply({call.dx.shape[0], call.dx.shape[1], call.dy.shape[1]}, call.dy.as<T>(),
              call.weight.as<T>(), call.dx.as<T>());
   });
+  if (call.activation == kernels::Activation::none) return;
+  run(kernels::UnaryBackward{
+      .saved = call.saved, .dy = call.dx, .dx = call.dx, .op = unary_of(call.activation)});
 }
 
 void run(const kernels::LinearBackwardWeight& call) {

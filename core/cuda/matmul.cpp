@@ -48,6 +48,16 @@ void run(Context& context, const kernels::Matmul& call) {
 
 void run(Context& context, const kernels::LinearForward& call) {
   if (call.y.numel() == 0) return;
+  // cuBLASLt's own GELU is the approximation by tanh: see docs/design.md.
+  if (call.before.defined() || call.activation == kernels::Activation::gelu) {
+    kernels::LinearForward linear = call;
+    linear.y = call.before.defined() ? call.before : call.y;
+    linear.before = {};
+    linear.activation = kernels::Activation::none;
+    run(context, linear);
+    return run(context,
+               kernels::Unary{.x = linear.y, .y = call.y, .op = unary_of(call.activation)});
+  }
   const bool relu = call.activation == kernels::Activation::relu;
   const bool bias = call.bias.defined();
   const int64_t depth = call.x.shape[1];
@@ -75,6 +85,10 @@ void run(Context& context, const kernels::LinearBackwardInput& call) {
       context,
       {.rows = call.dx.shape[0], .columns = call.dx.shape[1], .depth = depth, .math = call.math},
       {call.dy, call.weight, call.dx, {}});
+  if (call.activation == kernels::Activation::none) return;
+  run(context,
+      kernels::UnaryBackward{
+          .saved = call.saved, .dy = call.dx, .dx = call.dx, .op = unary_of(call.activation)});
 }
 
 void run(Context& context, const kernels::LinearBackwardWeight& call) {

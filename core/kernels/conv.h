@@ -17,7 +17,7 @@ struct Conv2dParams {
 std::string to_string(const Conv2dParams& params);
 
 // y = activation(x * weight + bias): x (N, H, W, C), weight (O, KH, KW, C / groups), bias (O) or
-// undefined, y (N, OH, OW, O).
+// undefined, y (N, OH, OW, O). The activation is none or relu.
 struct Conv2dForward {
   static constexpr const char* name = "conv2d_forward";
   TensorView x, weight, bias, y;
@@ -47,7 +47,7 @@ struct Conv2dBackwardInput {
   double flops() const {
     return 2.0 * double(dy.numel()) * double(weight.numel() / weight.shape[0]);
   }
-  std::string params() const { return to_string(conv); }
+  std::string params() const;
 };
 
 // dweight and dbias (either may be undefined) from x and dy. All zero for N = 0.
@@ -63,7 +63,7 @@ struct Conv2dBackwardWeight {
     return dweight.defined() ? 2.0 * double(dy.numel()) * double(dweight.numel() / dweight.shape[0])
                              : double(dy.numel());
   }
-  std::string params() const { return to_string(conv); }
+  std::string params() const;
 };
 
 }  // namespace adret::kernels

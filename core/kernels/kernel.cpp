@@ -57,7 +57,10 @@ std::string to_string(const Kernel& kernel) {
   }
   std::visit(
       [&](const auto& call) {
-        if constexpr (requires { call.params(); }) text += " " + call.params();
+        if constexpr (requires { call.params(); }) {
+          const std::string params = call.params();
+          if (!params.empty()) text += " " + params;
+        }
       },
       kernel.any());
   return text;
@@ -120,7 +123,12 @@ const char* to_string(ReduceOp op) {
 }
 
 const char* to_string(Activation activation) {
-  return activation == Activation::relu ? "relu" : "none";
+  switch (activation) {
+    case Activation::none: return "none";
+    case Activation::relu: return "relu";
+    case Activation::gelu: return "gelu";
+  }
+  return "?";
 }
 
 const char* to_string(Reduction reduction) {
@@ -155,6 +163,9 @@ std::vector<Operand> named(const char* role, std::span<const TensorView> views) 
   return list;
 }
 
+// What a product's parameters end with when it is not exact.
+const char* suffix(MathMode math) { return math == MathMode::tf32 ? " tf32" : ""; }
+
 std::string draw(const RandomKey& key) {
   return fmt::format("seed {} stream {} call {}", key.seed, uint32_t(key.stream), key.call);
 }
@@ -172,15 +183,21 @@ std::string UnaryBackward::params() const { return to_string(op); }
 std::string Binary::params() const { return to_string(op); }
 std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
 std::string Matmul::params() const {
-  return fmt::format("transpose_a {} transpose_b {} accumulate {}", transpose_a, transpose_b,
-                     accumulate);
+  return fmt::format("transpose_a {} transpose_b {} accumulate {}{}", transpose_a, transpose_b,
+                     accumulate, suffix(math));
 }
 std::string LinearForward::params() const {
-  return fmt::format("activation {}", to_string(activation));
+  return fmt::format("activation {}{}", to_string(activation), suffix(math));
 }
+std::string LinearBackwardInput::params() const {
+  return fmt::format("activation {}{}", to_string(activation), suffix(math));
+}
+std::string LinearBackwardWeight::params() const { return math == MathMode::tf32 ? "tf32" : ""; }
 std::string Conv2dForward::params() const {
-  return fmt::format("{} activation {}", to_string(conv), to_string(activation));
+  return fmt::format("{} activation {}{}", to_string(conv), to_string(activation), suffix(math));
 }
+std::string Conv2dBackwardInput::params() const { return to_string(conv) + suffix(math); }
+std::string Conv2dBackwardWeight::params() const { return to_string(conv) + suffix(math); }
 std::string BatchNormForward::params() const {
   return fmt::format("momentum {} epsilon {}", momentum, epsilon);
 }

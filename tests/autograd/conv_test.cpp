@@ -167,6 +167,15 @@ TEST(Conv2d, RefusesEmptyKernelsAndZeroOptions) {
   expect_error<ShapeError>([&] { return conv2d(x, weight, {}, {.dilation = 0}); }, "dilation 0x0");
 }
 
+TEST(Conv2d, RefusesToFuseGelu) {
+  expect_error<ShapeError>(
+      [] {
+        return conv2d(Tensor::ones({1, 4, 4, 1}), Tensor::ones({1, 3, 3, 1}), {},
+                      {.activation = Activation::gelu});
+      },
+      "[conv2d] activation gelu, wanted none or relu; use gelu(conv2d(...))");
+}
+
 TEST(Conv2d, RefusesChannelsThatDoNotGoTogether) {
   const Tensor x = Tensor::ones({1, 8, 8, 3});
   expect_error<ShapeError>(

@@ -1,5 +1,6 @@
 // Matrix products and the linear function.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/matmul.h>
@@ -102,7 +103,7 @@ TEST(Linear, HasPyTorchsValuesAndGradients) {
 }
 
 TEST(Linear, HasDerivativesWithAndWithoutBiasAndActivation) {
-  for (const Activation activation : {Activation::none, Activation::relu}) {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
     const auto with_bias = [=](const Inputs& in) {
       return linear(in[0], in[1], in[2], {.activation = activation});
     };
@@ -130,6 +131,21 @@ TEST(Linear, WithReluEqualsTheTwoFunctions) {
   const std::vector<Tensor> d = gradients(fused, inputs), wanted = gradients(apart, inputs);
   for (size_t i = 0; i < 3; ++i)
     expect_values(d[i], inputs[i].shape(), wanted[i].to_vector<double>());
+}
+
+TEST(Linear, WithGeluEqualsTheTwoFunctions) {
+  const Tensor x = variable({2, 3, 4}), weight = variable({5, 4}, 50), bias = variable({5}, 9);
+  const Tensor fused = linear(x, weight, bias, {.activation = Activation::gelu});
+  const Tensor apart = gelu(linear(x, weight, bias));
+  expect_values(fused, {2, 3, 5}, apart.to_vector<double>());
+  const Inputs inputs = {x, weight, bias};
+  const std::vector<Tensor> d = gradients(fused, inputs), wanted = gradients(apart, inputs);
+  for (size_t i = 0; i < 3; ++i) {
+    expect_values(d[i], inputs[i].shape(), wanted[i].to_vector<double>());
+  }
+  const NoGrad no_grad;
+  expect_values(linear(x, weight, bias, {.activation = Activation::gelu}), {2, 3, 5},
+                apart.to_vector<double>());
 }
 
 TEST(Linear, OfAnEmptyBatchGivesZeroGradients) {

@@ -6,7 +6,10 @@
 #include <adret/core/kernels/kernel.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adret {
@@ -82,8 +85,8 @@ struct LinearCase {
 };
 
 const LinearCase linear_cases[] = {
-    {64, 784, 256}, {64, 256, 10}, {256, 84, 10}, {7, 400, 120},  {1, 120, 84},
-    {3, 1, 1},      {2, 5, 3},     {33, 17, 50},  {300, 31, 129}, {0, 6, 4},
+    {64, 784, 256}, {64, 256, 10}, {256, 84, 10},  {7, 400, 120}, {1, 120, 84},   {3, 1, 1},
+    {2, 5, 3},      {33, 17, 50},  {300, 31, 129}, {0, 6, 4},     {700, 161, 10}, {5, 0, 3},
 };
 
 template <class T>
@@ -108,10 +111,26 @@ struct LinearOperands {
                                .activation = activation});
     return y;
   }
-  Guarded<T> backward_input() const {
+  // y and what gelu is of.
+  std::pair<Guarded<T>, Guarded<T>> forward_gelu() const {
+    Guarded<T> y(y_shape()), before(y_shape());
+    run(kernels::LinearForward{.x = Guarded<T>(x_shape(), x),
+                               .weight = Guarded<T>(weight_shape(), weight),
+                               .bias = Guarded<T>({c.out}, bias),
+                               .y = y,
+                               .before = before,
+                               .activation = Activation::gelu});
+    return {y, before};
+  }
+  Guarded<T> backward_input(Activation activation = Activation::none) const {
     Guarded<T> dx(x_shape());
+    const Guarded<T> saved(x_shape(), x);
     run(kernels::LinearBackwardInput{
-        .dy = Guarded<T>(y_shape(), dy), .weight = Guarded<T>(weight_shape(), weight), .dx = dx});
+        .dy = Guarded<T>(y_shape(), dy),
+        .weight = Guarded<T>(weight_shape(), weight),
+        .saved = activation == Activation::none ? TensorView() : TensorView(saved),
+        .dx = dx,
+        .activation = activation});
     return dx;
   }
   void backward_weight(TensorView dweight, TensorView dbias) const {
@@ -121,6 +140,12 @@ struct LinearOperands {
                                       .dbias = dbias});
   }
 };
+
+double normal_cdf(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+// d(x Phi(x))/dx = Phi(x) + x phi(x).
+double gelu_slope(double x) {
+  return normal_cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+}
 
 template <class T>
 void check_linear(const LinearCase& c) {
@@ -134,12 +159,24 @@ void check_linear(const LinearCase& c) {
   }
   Sums expected = test::matmul(forward, operands.x, operands.weight, bias_rows);
   check(operands.forward(true, Activation::none), expected, "forward with bias");
+  Sums activated = expected;
+  for (double& y : activated.value) y *= normal_cdf(y);
+  const auto [gelu, before] = operands.forward_gelu();
+  check(gelu, activated, "forward with bias and GELU");
+  check(before, expected, "what GELU is of");
+  check(operands.forward(true, Activation::gelu), activated, "forward with GELU alone");
   for (double& y : expected.value) y = std::max(y, 0.0);
   check(operands.forward(true, Activation::relu), expected, "forward with bias and ReLU");
 
-  check(operands.backward_input(),
-        test::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {}),
-        "backward input");
+  const Sums dx = test::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {});
+  check(operands.backward_input(), dx, "backward input");
+  Sums through_relu = dx, through_gelu = dx;
+  for (size_t i = 0; i < operands.x.size(); ++i) {
+    through_relu.value[i] *= operands.x[i] > 0 ? 1 : 0;
+    through_gelu.value[i] *= gelu_slope(operands.x[i]);
+  }
+  check(operands.backward_input(Activation::relu), through_relu, "backward input of ReLU");
+  check(operands.backward_input(Activation::gelu), through_gelu, "backward input of GELU");
   const Sums dweight_expected =
       test::matmul({1, c.out, c.in, c.batch, true, false}, operands.dy, operands.x, {});
   const Sums dbias_expected = test::column_sums(operands.dy, c.out);
@@ -196,6 +233,24 @@ TEST(Linear, ReluKeepsNaN) {
   EXPECT_TRUE(std::isnan(y.exact()[0]));
   EXPECT_EQ(y.exact()[1], 0);
   EXPECT_EQ(y.exact()[2], 2);
+}
+
+// The same at a size that other code may compute.
+TEST(Linear, ReluKeepsNaNInALargeProduct) {
+  constexpr int64_t size = 128;
+  Values x = random_values(size * size, 1);
+  x[3 * size + 5] = NAN;
+  const Guarded<float> y({size, size}), bias({size}, Values(size, -100));
+  run(kernels::LinearForward{.x = Guarded<float>({size, size}, x),
+                             .weight = Guarded<float>({size, size}, random_values(size * size, 2)),
+                             .bias = bias,
+                             .y = y,
+                             .activation = Activation::relu});
+  const std::vector<float> actual = y.exact();
+  for (int64_t i = 0; i < size * size; ++i) {
+    const float value = actual[size_t(i)];
+    ASSERT_TRUE(i / size == 3 ? std::isnan(value) : value == 0) << "element " << i << ": " << value;
+  }
 }
 
 }  // namespace
