@@ -42,18 +42,6 @@ struct Span {
   Index begin, end;
 };
 
-// Divides 64 bits as they are, where 32 do not reach.
-class WideDivisor {
- public:
-  WideDivisor() = default;
-  explicit WideDivisor(int64_t divisor) : divisor_(divisor) {}
-  __device__ int64_t divisor() const { return divisor_; }
-  __device__ int64_t quotient(int64_t dividend) const { return dividend / divisor_; }
-
- private:
-  int64_t divisor_ = 1;
-};
-
 // What a kernel's items are, a thread each: vectors of outputs or inputs, or of tiles. Tile (i, j)
 // reaches from window (i, j) to the next ones, and beyond the last window over the image's rest.
 enum class PoolItems { outputs, inputs, tiles };
@@ -85,21 +73,14 @@ class PoolGeometry {
         kernel_w_(Index(sizes.pool.kernel.w)),
         stride_h_(Index(sizes.pool.stride.h)),
         stride_w_(Index(sizes.pool.stride.w)),
-        by_stride_h_(Index(sizes.pool.stride.h)),
-        by_stride_w_(Index(sizes.pool.stride.w)),
-        lanes_(lanes) {
-    const auto extent = [&](int64_t in, int64_t out, int64_t padding, int64_t stride) {
-      if (items == PoolItems::outputs) return out;
-      return items == PoolItems::inputs ? in : divide_up(in + padding, stride);
-    };
-    const int64_t rows = extent(sizes.h, sizes.out_h, sizes.pool.padding.h, sizes.pool.stride.h);
-    const int64_t columns = extent(sizes.w, sizes.out_w, sizes.pool.padding.w, sizes.pool.stride.w);
-    const int64_t vectors = sizes.channels / lanes;
-    by_rows_ = Divisor(Index(rows));
-    by_columns_ = Divisor(Index(columns));
-    by_vectors_ = Divisor(Index(vectors));
-    items_ = Index(image_count * rows * columns * vectors);
-  }
+        by_stride_h_(sizes.pool.stride.h),
+        by_stride_w_(sizes.pool.stride.w),
+        by_rows_(item_rows(sizes, items)),
+        by_columns_(item_columns(sizes, items)),
+        by_vectors_(sizes.channels / lanes),
+        items_(Index(image_count * item_rows(sizes, items) * item_columns(sizes, items) *
+                     (sizes.channels / lanes))),
+        lanes_(lanes) {}
 
   __host__ __device__ Index items() const { return items_; }
   __device__ Place place(Index item) const {
@@ -151,6 +132,16 @@ class PoolGeometry {
   Index h, w, channels, out_h, out_w, padding_h, padding_w;
 
  private:
+  static int64_t item_rows(const PoolSizes& sizes, PoolItems items) {
+    if (items == PoolItems::outputs) return sizes.out_h;
+    if (items == PoolItems::inputs) return sizes.h;
+    return divide_up(sizes.h + sizes.pool.padding.h, sizes.pool.stride.h);
+  }
+  static int64_t item_columns(const PoolSizes& sizes, PoolItems items) {
+    if (items == PoolItems::outputs) return sizes.out_w;
+    if (items == PoolItems::inputs) return sizes.w;
+    return divide_up(sizes.w + sizes.pool.padding.w, sizes.pool.stride.w);
+  }
   // `at` counts from the beginning of the padding.
   __device__ static Span<Index> windows_of(Index at, Index kernel, const Divisor& by_stride,
                                            Index count) {
