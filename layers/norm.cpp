@@ -32,16 +32,22 @@ BatchNorm2d::BatchNorm2d(int64_t channels, const BatchNorm2dOptions& options)
       num_batches_tracked(buffer("num_batches_tracked", Tensor::zeros({}, {.dtype = DType::i64}))) {
 }
 
-Tensor BatchNorm2d::forward(const Tensor& x) {
+Tensor BatchNorm2d::forward(const Tensor& x, const Tensor& residual) {
   if (x.rank() != 4 || x.size(3) != channels) {
     throw ShapeError(fmt::format("[BatchNorm2d] wants images (N, H, W, {}), got {}", channels,
                                  to_string(x.shape())));
   }
   // 16-bit images meet f32 statistics; other dtypes must be equal.
   const bool half = size_of(x.dtype()) == 2 && running_mean.dtype() == DType::f32;
-  Tensor y = batch_norm(
-      half ? x : in_dtype_of(running_mean, x), weight, bias, running_mean, running_var,
-      {.training = training(), .momentum = options.momentum, .epsilon = options.epsilon});
+  const auto in_dtype = [&](const Tensor& image) {
+    return half || !image.defined() ? image : in_dtype_of(running_mean, image);
+  };
+  Tensor y = batch_norm(in_dtype(x), weight, bias, running_mean, running_var,
+                        {.training = training(),
+                         .momentum = options.momentum,
+                         .epsilon = options.epsilon,
+                         .residual = in_dtype(residual),
+                         .activation = options.activation});
   if (training()) {
     const NoGrad no_grad;
     add_(num_batches_tracked,

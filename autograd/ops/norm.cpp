@@ -1,5 +1,7 @@
 // Batch normalisation.
+#include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/backward.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/reduce.h>
@@ -25,38 +27,56 @@ struct Operands {
 
 // -- training ----------------------------------------------------------------------
 
+// Inputs x, weight, bias, residual. Where y was positive follows from x, weight and bias, so that y
+// is kept only if there is a residual.
 struct BatchNormNode final : Node {
-  BatchNormNode(const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                double epsilon)
-      : x(x), weight(weight), mean(mean), rstd(rstd), epsilon(epsilon) {}
+  BatchNormNode(const Operands& in, const Tensor& y, const Tensor& mean, const Tensor& rstd,
+                const BatchNormOptions& options)
+      : x(in.x),
+        weight(in.weight),
+        bias(options.activation == Activation::none ? Tensor() : in.bias),
+        mean(mean),
+        rstd(rstd),
+        y(options.activation != Activation::none && options.residual.defined() ? y : Tensor()),
+        activation(options.activation),
+        epsilon(options.epsilon) {}
   const char* name() const override { return "batch_norm"; }
 
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     if (grad_enabled()) return composed(grads[0]);
-    std::vector<Tensor> result(3);
+    std::vector<Tensor> result(4);
     for (size_t i = 0; i < 3; ++i) {
       if (needs_gradient(i)) result[i] = grad_buffer(i);
     }
+    const bool keeps = needs_gradient(3) && activation != Activation::none;
+    if (needs_gradient(3)) result[3] = keeps ? grad_buffer(3) : grads[0];
     run(BatchNormBackward{.x = x.unpack(*this),
                           .dy = grads[0],
+                          .y = y.defined() ? y.unpack(*this) : Tensor(),
                           .weight = weight.unpack(*this),
+                          .bias = bias.unpack(*this),
                           .mean = mean.unpack(*this),
                           .rstd = rstd.unpack(*this),
                           .dx = result[0],
                           .dweight = result[1],
-                          .dbias = result[2]});
+                          .dbias = result[2],
+                          .dresidual = keeps ? result[3] : Tensor(),
+                          .activation = activation});
     return result;
   }
 
   // From public functions, with the statistics as functions of x: can be differentiated again.
-  std::vector<Tensor> composed(const Tensor& grad) const {
+  std::vector<Tensor> composed(const Tensor& grad) {
     const Tensor& in = x.unpack(*this);
     const DType dtype = wide_dtype(in);
-    const Tensor dy = grad.to(dtype), wide = in.to(dtype);
+    const Tensor wide = in.to(dtype);
     const Tensor centred = wide - channel_mean(wide);
     const Tensor scale = reciprocal(sqrt(channel_mean(square(centred)) + epsilon));
     const Tensor normalised = centred * scale;
-    std::vector<Tensor> result(3);
+    Tensor dy = grad.to(dtype);
+    if (activation != Activation::none) dy = masked(dy, normalised);
+    std::vector<Tensor> result(4);
+    if (needs_gradient(3)) result[3] = dy.to(grad.dtype());
     if (needs_gradient(0)) {
       const Tensor factor = weight.defined() ? scale * weight.unpack(*this) : scale;
       const Tensor dx = dy - channel_mean(dy) - normalised * channel_mean(dy * normalised);
@@ -67,7 +87,20 @@ struct BatchNormNode final : Node {
     return result;
   }
 
-  SavedTensor x, weight, mean, rstd;
+  // dy where relu let the value pass, a mask whose own derivative is zero.
+  Tensor masked(const Tensor& dy, const Tensor& normalised) {
+    if (y.defined()) {
+      return activation_backward(UnaryOp::relu, y.unpack(*this).detach().to(dy.dtype()), dy);
+    }
+    Tensor value = normalised.detach();
+    if (weight.defined()) value = value * weight.unpack(*this).detach();
+    if (bias.defined()) value = value + bias.unpack(*this).detach();
+    return activation_backward(UnaryOp::relu, relu(value), dy);
+  }
+
+  SavedTensor x, weight, bias, mean, rstd;
+  SavedOutput y;
+  Activation activation;
   double epsilon;
 };
 
@@ -85,35 +118,45 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
   run(BatchNormForward{.x = x,
                        .weight = weight,
                        .bias = bias,
+                       .residual = options.residual,
                        .running_mean = running_mean,
                        .running_var = running_var,
                        .y = y,
                        .mean = mean,
                        .rstd = rstd,
                        .momentum = options.momentum,
-                       .epsilon = options.epsilon});
+                       .epsilon = options.epsilon,
+                       .activation = options.activation});
   if (running_mean.defined()) {
     running_mean.bump_version();
     running_var.bump_version();
   }
-  record<BatchNormNode>({y}, {x, weight, bias}, x, weight, mean, rstd, options.epsilon);
+  record<BatchNormNode>({y}, {x, weight, bias, options.residual}, in, y, mean, rstd, options);
   return y;
 }
 
 // -- evaluation --------------------------------------------------------------------
 
+// Inputs x, weight, bias, residual.
 struct BatchNormInferenceNode final : Node {
-  BatchNormInferenceNode(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                         const Tensor& var, double epsilon)
-      : x(x), weight(weight), mean(mean), var(var), epsilon(epsilon) {}
+  BatchNormInferenceNode(const Operands& in, const Tensor& y, const BatchNormOptions& options)
+      : x(in.x),
+        weight(in.weight),
+        mean(in.running_mean),
+        var(in.running_var),
+        y(options.activation == Activation::none ? Tensor() : y),
+        epsilon(options.epsilon) {}
   const char* name() const override { return "batch_norm"; }
 
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     const Tensor& in = x.unpack(*this);
     const DType dtype = wide_dtype(in);
-    const Tensor dy = grads[0].to(dtype);
+    const Tensor masked =
+        y.defined() ? activation_backward(UnaryOp::relu, y.unpack(*this), grads[0]) : grads[0];
+    const Tensor dy = masked.to(dtype);
     const Tensor scale = reciprocal(sqrt(var.unpack(*this) + epsilon));
-    std::vector<Tensor> result(3);
+    std::vector<Tensor> result(4);
+    if (needs_gradient(3)) result[3] = masked;
     if (needs_gradient(0)) {
       const Tensor factor = weight.defined() ? scale * weight.unpack(*this) : scale;
       result[0] = (dy * factor).to(in.dtype());
@@ -126,6 +169,7 @@ struct BatchNormInferenceNode final : Node {
   }
 
   SavedTensor x, weight, mean, var;
+  SavedOutput y;  // if there is an activation
   double epsilon;
 };
 
@@ -135,15 +179,17 @@ Tensor evaluate(const Operands& in, const BatchNormOptions& options) {
   run(BatchNormInference{.x = x,
                          .weight = weight,
                          .bias = bias,
+                         .residual = options.residual,
                          .mean = mean,
                          .var = var,
                          .y = y,
-                         .epsilon = options.epsilon});
-  record<BatchNormInferenceNode>({y}, {x, weight, bias}, x, weight, mean, var, options.epsilon);
+                         .epsilon = options.epsilon,
+                         .activation = options.activation});
+  record<BatchNormInferenceNode>({y}, {x, weight, bias, options.residual}, in, y, options);
   return y;
 }
 
-void check_operands(const Operands& in, bool training) {
+void check_operands(const Operands& in, const BatchNormOptions& options) {
   check::floating("batch_norm", {"x", in.x});
   if (in.x.rank() < 2) check::refuse_shape("batch_norm", {"x", in.x}, "(N, ..., C)");
   for (const check::Argument& argument : {check::Argument{"weight", in.weight},
@@ -155,9 +201,17 @@ void check_operands(const Operands& in, bool training) {
     check::dtype("batch_norm", argument, wide_dtype(in.x));
   }
   if (in.running_mean.defined() != in.running_var.defined() ||
-      (!training && !in.running_mean.defined())) {
+      (!options.training && !in.running_mean.defined())) {
     check::refuse("batch_norm",
                   "running_mean and running_var must both be defined, or neither in training");
+  }
+  check::alike("batch_norm", {"x", in.x}, {"residual", options.residual});
+  check::shape("batch_norm", {"residual", options.residual}, in.x.shape());
+  if (options.activation != Activation::none && options.activation != Activation::relu) {
+    check::refuse("batch_norm",
+                  fmt::format("activation {} is not fused, wanted none or relu; apply it to the "
+                              "result",
+                              to_string(options.activation)));
   }
 }
 
@@ -167,7 +221,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
   const Operands in{x, weight, bias, running_mean, running_var};
-  check_operands(in, options.training);
+  check_operands(in, options);
   return options.training ? train(in, options) : evaluate(in, options);
 }
 

@@ -94,19 +94,45 @@ void moments(const T* x, const Rows& rows, double* mean, double* squares) {
   }
 }
 
-// y = (x - mean) * scale + shift, per channel.
 template <class T>
-void normalise(const T* x, T* y, const Rows& rows, const T* mean, const T* scale, const T* shift) {
+T relu(T value) {
+  return value <= 0 ? T(0) : value;  // keeps NaN
+}
+
+// (x - mean) * scale + shift, per channel.
+template <class T>
+struct Affine {
+  const T *mean, *scale, *shift;
+  T operator()(T x, int64_t c) const { return multiply_add(x - mean[c], scale[c], shift[c]); }
+};
+
+// y = finish(affine(x), element).
+template <class T, class F>
+void map_channels(const T* x, T* y, const Rows& rows, const Affine<T>& affine, F finish) {
   const int64_t channels = rows.channels;
   parallel_for(rows.count, rows.per_chunk(memory_grain), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * channels;
 #pragma GCC ivdep
-      for (int64_t c = 0; c < channels; ++c) {
-        y[at + c] = multiply_add(x[at + c] - mean[c], scale[c], shift[c]);
-      }
+      for (int64_t c = 0; c < channels; ++c) y[at + c] = finish(affine(x[at + c], c), at + c);
     }
   });
+}
+
+// call.y, of a forward kernel.
+template <class T, class Call>
+void normalise(const Call& call, const Rows& rows, const Affine<T>& affine) {
+  const auto map = [&](auto finish) {
+    map_channels(call.x.template as<T>(), call.y.template as<T>(), rows, affine, finish);
+  };
+  const bool activate = call.activation == kernels::Activation::relu;
+  const T* added = call.residual.template as<T>();
+  if (call.residual.defined()) {
+    if (activate) return map([=](T value, int64_t i) { return relu(value + added[i]); });
+    return map([=](T value, int64_t i) { return value + added[i]; });
+  }
+  if (activate) return map([](T value, int64_t) { return relu(value); });
+  map([](T value, int64_t) { return value; });
 }
 
 template <class T>
@@ -150,7 +176,7 @@ void forward(const kernels::BatchNormForward& call) {
     update<T>(call.running_mean, c, call.momentum, mean[c]);
     update<T>(call.running_var, c, call.momentum, squares[c] / std::max(1.0, n - 1));
   }
-  normalise(call.x.as<T>(), call.y.as<T>(), rows, saved_mean, scale, shift);
+  normalise<T>(call, rows, {saved_mean, scale, shift});
 }
 
 template <class T>
@@ -164,23 +190,32 @@ void inference(const kernels::BatchNormInference& call) {
     scale[c] = T(rstd * double(value_or<T>(call.weight, c, 1)));
     shift[c] = value_or<T>(call.bias, c, 0);
   }
-  normalise(call.x.as<T>(), call.y.as<T>(), rows, call.mean.as<T>(), scale, shift);
+  normalise<T>(call, rows, {call.mean.as<T>(), scale, shift});
 }
 
-// sums (C) of dy, and products (C) of dy and the normalised x.
-template <class T>
-void gradient_sums(const kernels::BatchNormBackward& call, const Rows& rows, double* sums,
-                   double* products) {
+// sums (C) of the gradient, and products (C) of it and the normalised x; gradient(i, c) is that
+// of element i, behind the activation. It is kept as dresidual, if that is defined.
+template <class T, class F>
+void gradient_sums(const kernels::BatchNormBackward& call, const Rows& rows, F gradient,
+                   double* sums, double* products) {
   const int64_t channels = rows.channels, grain = rows.per_chunk(chunk_elements);
   const int64_t chunks = chunk_count(rows.count, grain);
-  const T *x = call.x.as<T>(), *dy = call.dy.as<T>();
+  const T* x = call.x.as<T>();
   const T *mean = call.mean.as<T>(), *rstd = call.rstd.as<T>();
+  T* kept = call.dresidual.as<T>();
   const Workspace<double> partials(chunks * channels * 2);
   parallel_chunks(rows.count, grain, [&](int64_t chunk, int64_t begin, int64_t end) {
     double* part = partials.data() + chunk * channels * 2;
-    channel_sums<T>(begin, end, channels, part, [=](int64_t i, int64_t) { return dy[i]; });
+    if (kept) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * channels;
+#pragma GCC ivdep
+        for (int64_t c = 0; c < channels; ++c) kept[at + c] = gradient(at + c, c);
+      }
+    }
+    channel_sums<T>(begin, end, channels, part, gradient);
     channel_sums<T>(begin, end, channels, part + channels,
-                    [=](int64_t i, int64_t c) { return dy[i] * (x[i] - mean[c]); });
+                    [=](int64_t i, int64_t c) { return gradient(i, c) * (x[i] - mean[c]); });
   });
   std::fill_n(sums, channels, 0.0);
   std::fill_n(products, channels, 0.0);
@@ -195,14 +230,13 @@ void gradient_sums(const kernels::BatchNormBackward& call, const Rows& rows, dou
 }
 
 // dx = weight * rstd * (dy - mean(dy) - normalised x * mean(dy * normalised x)) (Ioffe and Szegedy
-// 2015, section 3).
-template <class T>
-void backward(const kernels::BatchNormBackward& call) {
-  const Rows rows(call.x);
+// 2015, section 3), dy behind the activation.
+template <class T, class F>
+void backward(const kernels::BatchNormBackward& call, const Rows& rows, F gradient) {
   const int64_t channels = rows.channels;
   const Workspace<double> statistics(channels * 2);
   double *sums = statistics.data(), *products = sums + channels;
-  gradient_sums<T>(call, rows, sums, products);
+  gradient_sums<T>(call, rows, gradient, sums, products);
   if (call.dbias.defined()) std::copy_n(sums, channels, call.dbias.as<T>());
   if (call.dweight.defined()) std::copy_n(products, channels, call.dweight.as<T>());
   if (!call.dx.defined() || rows.count == 0) return;
@@ -215,18 +249,39 @@ void backward(const kernels::BatchNormBackward& call) {
     offset[c] = T(sums[c] / double(rows.count));
     slope[c] = T(products[c] / double(rows.count) * double(rstd[c]));
   }
-  const T *x = call.x.as<T>(), *dy = call.dy.as<T>();
+  const T* x = call.x.as<T>();
   T* dx = call.dx.as<T>();
   parallel_for(rows.count, rows.per_chunk(memory_grain), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t at = row * channels;
 #pragma GCC ivdep
       for (int64_t c = 0; c < channels; ++c) {
-        const T centred = dy[at + c] - offset[c];
+        const T centred = gradient(at + c, c) - offset[c];
         dx[at + c] = scale[c] * multiply_add(mean[c] - x[at + c], slope[c], centred);
       }
     }
   });
+}
+
+template <class T>
+void backward(const kernels::BatchNormBackward& call) {
+  const Rows rows(call.x);
+  const T *x = call.x.as<T>(), *y = call.y.as<T>(), *dy = call.dy.as<T>();
+  if (call.activation != kernels::Activation::relu) {
+    return backward<T>(call, rows, [=](int64_t i, int64_t) { return dy[i]; });
+  }
+  if (call.y.defined()) {
+    return backward<T>(call, rows, [=](int64_t i, int64_t) { return y[i] <= 0 ? T(0) : dy[i]; });
+  }
+  const Workspace<T> coefficients(rows.channels * 2);
+  T *scale = coefficients.data(), *shift = scale + rows.channels;
+  for (int64_t c = 0; c < rows.channels; ++c) {
+    scale[c] = call.rstd.as<T>()[c] * value_or<T>(call.weight, c, 1);
+    shift[c] = value_or<T>(call.bias, c, 0);
+  }
+  const Affine<T> affine{call.mean.as<T>(), scale, shift};
+  backward<T>(call, rows,
+              [=](int64_t i, int64_t c) { return affine(x[i], c) <= 0 ? T(0) : dy[i]; });
 }
 
 }  // namespace

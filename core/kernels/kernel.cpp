@@ -199,9 +199,15 @@ std::string Conv2dForward::params() const {
 std::string Conv2dBackwardInput::params() const { return to_string(conv) + suffix(math); }
 std::string Conv2dBackwardWeight::params() const { return to_string(conv) + suffix(math); }
 std::string BatchNormForward::params() const {
-  return fmt::format("momentum {} epsilon {}", momentum, epsilon);
+  return fmt::format("momentum {} epsilon {} activation {}", momentum, epsilon,
+                     to_string(activation));
 }
-std::string BatchNormInference::params() const { return fmt::format("epsilon {}", epsilon); }
+std::string BatchNormInference::params() const {
+  return fmt::format("epsilon {} activation {}", epsilon, to_string(activation));
+}
+std::string BatchNormBackward::params() const {
+  return fmt::format("activation {}", to_string(activation));
+}
 std::string SoftmaxForward::params() const { return fmt::format("dim {} log {}", dim, log); }
 std::string SoftmaxBackward::params() const { return fmt::format("dim {} log {}", dim, log); }
 std::string Permute::params() const {

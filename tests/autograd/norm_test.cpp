@@ -1,11 +1,13 @@
 // Batch normalisation: values and gradients of PyTorch, derivatives, statistics and refusals.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
 
 #include <cmath>
+#include <utility>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
@@ -81,6 +83,69 @@ TEST(BatchNorm, HasDerivativesOfFirstAndSecondOrder) {
   }
 }
 
+// batch_norm with `options` and then the fused functions one by one.
+Tensor composed(const Fixture& f, BatchNormOptions options) {
+  const Tensor residual = std::exchange(options.residual, {});
+  const Activation activation = std::exchange(options.activation, Activation::none);
+  Tensor y = batch_norm(f.x, f.weight, f.bias, f.mean, f.var, options);
+  if (residual.defined()) y = y + residual;
+  return activation == Activation::relu ? relu(y) : y;
+}
+
+TEST(BatchNorm, WithAResidualAndReluIsTheSameAsOneByOne) {
+  for (const bool training : {true, false}) {
+    for (const bool has_residual : {true, false}) {
+      for (const Activation activation : {Activation::none, Activation::relu}) {
+        const Fixture f, other;
+        Inputs inputs = {f.x, f.weight, f.bias};
+        BatchNormOptions options{.training = training, .activation = activation};
+        if (has_residual) {
+          options.residual = variable(f.x.shape(), 40);
+          inputs.push_back(options.residual);
+        }
+        const Tensor y = batch_norm(f.x, f.weight, f.bias, f.mean, f.var, options);
+        const Tensor expected = composed({f.x, f.weight, f.bias, other.mean, other.var}, options);
+        expect_values(y, f.x.shape(), expected.to_vector<double>(), 1e-12);
+        expect_values(f.mean, {2}, other.mean.to_vector<double>());
+        const Inputs wanted = gradients(expected, inputs);
+        for (const bool create_graph : {false, true}) {
+          const Inputs d = grad({y}, inputs,
+                                {.grad_outputs = {sequence(y.shape(), 3)},
+                                 .create_graph = create_graph,
+                                 .retain_graph = true});
+          for (size_t i = 0; i < d.size(); ++i) {
+            expect_values(d[i], inputs[i].shape(), wanted[i].to_vector<double>(), 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchNorm, WithAResidualAndReluHasDerivativesOfFirstAndSecondOrder) {
+  const Tensor mean = Tensor::from({0.5, -0.25}, {2}), var = Tensor::from({2.0, 0.5}, {2});
+  const Inputs all = {variable({1, 2, 3, 2}), variable({2}, 1), variable({2}, 2)};
+  Inputs with_residual = all;
+  with_residual.push_back(variable({1, 2, 3, 2}, 40));
+  for (const bool training : {true, false}) {
+    const auto normalised = [&](const Inputs& in) {
+      return batch_norm(in[0], in[1], in[2], training ? Tensor() : mean, training ? Tensor() : var,
+                        {.training = training,
+                         .residual = in.size() > 3 ? in[3] : Tensor(),
+                         .activation = Activation::relu});
+    };
+    expect_gradients(normalised, all);
+    expect_gradients(normalised, with_residual);
+  }
+}
+
+TEST(BatchNorm, GivesTheResidualItsGradientAlone) {
+  const Fixture f;
+  const Tensor x = f.x.detach(), residual = variable(x.shape(), 40);
+  const Tensor y = batch_norm(x, {}, {}, {}, {}, {.residual = residual});
+  expect_values(gradients(y, {residual})[0], x.shape(), sequence(x.shape(), 3).to_vector<double>());
+}
+
 TEST(BatchNorm, ComposesTheSameGradientAsItsKernel) {
   const Fixture f;
   const Tensor y = batch_norm(f.x, f.weight, f.bias, {}, {});
@@ -139,6 +204,11 @@ TEST(BatchNorm, RefusesOperandsThatDoNotGoTogether) {
       "[batch_norm] running_mean and running_var must both be defined, or neither in training");
   expect_error<ShapeError>([&] { return batch_norm(three, {}, {}, {}, {}); },
                            "[batch_norm] x is (3,), wanted (N, ..., C)");
+  expect_error<ShapeError>([&] { return batch_norm(x, {}, {}, {}, {}, {.residual = three}); },
+                           "[batch_norm] residual is (3,), wanted (4, 3)");
+  expect_error<ShapeError>(
+      [&] { return batch_norm(x, {}, {}, {}, {}, {.residual = x.to(DType::f64)}); },
+      "[batch_norm] x (4, 3) is f32, residual (4, 3) is f64");
 }
 
 }  // namespace

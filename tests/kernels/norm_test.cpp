@@ -3,6 +3,7 @@
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/close.h"
@@ -140,6 +141,132 @@ TEST(BatchNorm, MatchesTheDefinitionForManyShapes) {
     expect_matches<double>(shape, x, {.absolute = 1e-11});
     expect_matches<float>(shape, x, {.relative = 2e-6, .absolute = 3e-6});
   }
+}
+
+// What relu and a residual make of the definition above, with weight and bias.
+struct FusedReference {
+  Values y, dx, dweight, dbias, dresidual, mean, var;
+};
+
+struct Operands {
+  Values x, dy, weight, bias, residual;  // residual may be empty
+};
+
+FusedReference fused_reference(Operands& in, bool relu) {
+  const size_t channels = in.weight.size();
+  const Reference plain = reference(in.x, in.dy, channels, 1e-5);
+  FusedReference r;
+  for (size_t i = 0; i < in.x.size(); ++i) {
+    double value = plain.y[i] * in.weight[i % channels] + in.bias[i % channels];
+    if (!in.residual.empty()) value += in.residual[i];
+    if (relu && std::abs(value) < 1e-4) in.dy[i] = 0;  // f32 may round to the other side
+    r.y.push_back(relu ? std::max(value, 0.0) : value);
+    r.dresidual.push_back(relu && value <= 0 ? 0.0 : in.dy[i]);
+  }
+  const Reference masked = reference(in.x, r.dresidual, channels, 1e-5);
+  r.dx = masked.dx;
+  for (size_t i = 0; i < in.x.size(); ++i) r.dx[i] *= in.weight[i % channels];
+  r.dweight = masked.dweight;
+  r.dbias = masked.dbias;
+  r.mean = masked.mean;
+  for (double rstd : masked.rstd) r.var.push_back(1 / (rstd * rstd) - 1e-5);
+  return r;
+}
+
+template <class T>
+void expect_fused(const Shape& shape, bool with_residual, kernels::Activation activation,
+                  Tolerance tolerance) {
+  const int64_t channels = shape[-1], count = shape.numel();
+  Operands in{random_values(count, 21), random_values(count, 22), random_values(channels, 23),
+              random_values(channels, 24), with_residual ? random_values(count, 25) : Values()};
+  const FusedReference r = fused_reference(in, activation == kernels::Activation::relu);
+  const Guarded<T> x(shape, in.x), dy(shape, in.dy), y(shape), again(shape);
+  const Guarded<T> weight({channels}, in.weight), bias({channels}, in.bias);
+  const Guarded<T> mean({channels}), rstd({channels}), saved_mean({channels}, r.mean);
+  const Guarded<T> var({channels}, r.var);
+  const Guarded<T> added(with_residual ? shape : Shape{0}, in.residual);
+  const TensorView residual = with_residual ? TensorView(added) : TensorView();
+  const std::string what = to_string(shape) + (with_residual ? " with a residual" : "");
+  run(kernels::BatchNormForward{.x = x,
+                                .weight = weight,
+                                .bias = bias,
+                                .residual = residual,
+                                .y = y,
+                                .mean = mean,
+                                .rstd = rstd,
+                                .activation = activation});
+  expect_close(y.values(), r.y, tolerance, what + " y");
+  run(kernels::BatchNormInference{.x = x,
+                                  .weight = weight,
+                                  .bias = bias,
+                                  .residual = residual,
+                                  .mean = saved_mean,
+                                  .var = var,
+                                  .y = again,
+                                  .activation = activation});
+  expect_close(again.values(), r.y, tolerance, what + " inference");
+
+  const Tolerance sums{.absolute = tolerance.absolute * std::sqrt(double(count / channels)) * 10};
+  for (const bool give_y : {true, false}) {
+    if (with_residual && !give_y) continue;
+    for (const bool keep : {true, false}) {
+      const Guarded<T> dx(shape), dweight({channels}), dbias({channels}), dresidual(shape);
+      run(kernels::BatchNormBackward{.x = x,
+                                     .dy = dy,
+                                     .y = give_y ? TensorView(y) : TensorView(),
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .mean = mean,
+                                     .rstd = rstd,
+                                     .dx = dx,
+                                     .dweight = dweight,
+                                     .dbias = dbias,
+                                     .dresidual = keep ? TensorView(dresidual) : TensorView(),
+                                     .activation = activation});
+      expect_close(dx.values(), r.dx, {tolerance.absolute, 10 * tolerance.absolute}, what + " dx");
+      expect_close(dweight.values(), r.dweight, sums, what + " dweight");
+      expect_close(dbias.values(), r.dbias, sums, what + " dbias");
+      if (keep) expect_close(dresidual.values(), r.dresidual, {}, what + " dresidual");
+      EXPECT_TRUE(dx.guards_intact() && dresidual.guards_intact());
+    }
+  }
+  EXPECT_TRUE(y.guards_intact() && again.guards_intact());
+}
+
+TEST(BatchNorm, FusesAResidualAndRelu) {
+  using kernels::Activation;
+  for (const Shape& shape : {Shape{2, 1}, Shape{17, 3}, Shape{5, 4, 3, 16}, Shape{8, 14, 14, 32},
+                             Shape{40, 130}, Shape{20'000, 5}}) {
+    for (const bool residual : {false, true}) {
+      for (const Activation activation : {Activation::none, Activation::relu}) {
+        expect_fused<double>(shape, residual, activation, {.absolute = 1e-11});
+        expect_fused<float>(shape, residual, activation, {.relative = 2e-6, .absolute = 3e-6});
+      }
+    }
+  }
+}
+
+TEST(BatchNorm, ReluKeepsNaN) {
+  const Guarded<float> x({2, 2}, {1, NAN, 3, 1}), y({2, 2}), mean({2}), rstd({2});
+  run(kernels::BatchNormForward{
+      .x = x, .y = y, .mean = mean, .rstd = rstd, .activation = kernels::Activation::relu});
+  const Values values = y.values();
+  EXPECT_EQ(values[0], 0);
+  EXPECT_NEAR(values[2], 1, 1e-4);
+  EXPECT_TRUE(std::isnan(values[1]) && std::isnan(values[3]));
+}
+
+TEST(BatchNorm, GivesTheGradientOfTheResidualAlone) {
+  const Guarded<float> x({2, 1}, {-1, 1}), dy({2, 1}, {3, 5}), y({2, 1}, {0, 2}), mean({1}, {0});
+  const Guarded<float> rstd({1}, {1}), dresidual({2, 1});
+  run(kernels::BatchNormBackward{.x = x,
+                                 .dy = dy,
+                                 .y = y,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .dresidual = dresidual,
+                                 .activation = kernels::Activation::relu});
+  EXPECT_EQ(dresidual.values(), (Values{0, 5}));
 }
 
 TEST(BatchNorm, KeepsItsPrecisionForALargeMean) {

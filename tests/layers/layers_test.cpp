@@ -177,6 +177,17 @@ TEST(BatchNorm2d, MatchesPyTorchInBothModes) {
   EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 1);
 }
 
+TEST(BatchNorm2d, AddsAResidualAndActivatesLikeTheFunctionsAfterIt) {
+  BatchNorm2d fused(2, {.activation = Activation::relu}), plain(2);
+  const Tensor x = ramp({2, 2, 3, 2}), residual = ramp({2, 2, 3, 2}) - 1;
+  for (const bool training : {true, false}) {
+    fused.train(training);
+    plain.train(training);
+    EXPECT_LT(max(abs(fused(x) - relu(plain(x)))).item<float>(), 1e-6);
+    EXPECT_LT(max(abs(fused(x, residual) - relu(plain(x) + residual))).item<float>(), 1e-6);
+  }
+}
+
 TEST(BatchNorm2d, NamesItsStateLikePyTorch) {
   const BatchNorm2d norm(3);
   std::vector<std::string> names;

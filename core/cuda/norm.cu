@@ -1,0 +1,286 @@
+// Batch normalisation forward, in training and with given statistics: Note [Batch normalisation on
+// CUDA].
+#include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/norm_tile.h>
+#include <adret/core/cuda/workspace.h>
+
+#include <optional>
+
+namespace adret::cuda {
+
+using kernels::Activation;
+
+namespace {
+
+// Zero between launches; one launch at a time uses them, as all are on one stream.
+__device__ unsigned blocks_done[max_shared_slices];
+
+// -- applying ------------------------------------------------------------------------------------
+
+// y = activation((x - mean) * scale + shift + residual)
+template <class T>
+struct Output {
+  const T *x, *residual;  // residual may be null
+  T* y;
+  bool relu;
+};
+
+template <class A, int n>
+struct Coefficients {
+  A mean[n], scale[n], shift[n];
+};
+
+// The rows are taken from the last to the first: a pass before this one left its end in the cache.
+template <class T, int n>
+__device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& place,
+                      const Coefficients<Accumulator<T>, n>& coefficients) {
+  constexpr int batch = 4;
+  if (!place.exists) return;
+  const int64_t last = (rows.count - 1) * rows.channels + place.channel;
+  for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
+    Vector<T, n> x[batch], residual[batch];
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+      const int64_t from_end = row + i * place.step;
+      if (from_end >= rows.count) continue;
+      const int64_t at = last - from_end * rows.channels;
+      x[i] = load<T, n>(out.x + at);
+      if (out.residual) residual[i] = load<T, n>(out.residual + at);
+    }
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+      const int64_t from_end = row + i * place.step;
+      if (from_end >= rows.count) continue;
+      Vector<T, n> y;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        auto value = (widen<T>(x[i].at[k]) - coefficients.mean[k]) * coefficients.scale[k] +
+                     coefficients.shift[k];
+        if (out.residual) value += widen<T>(residual[i].at[k]);
+        y.at[k] = narrow<T>(out.relu ? relu(value) : value);
+      }
+      store(out.y + (last - from_end * rows.channels), y);
+    }
+  }
+}
+
+// Of channels, to be turned into coefficients: in training scale and shift themselves, else weight,
+// bias and the variance that stands for the scale. Absent ones are null.
+template <class A>
+struct Channels {
+  const A *mean, *scale, *shift;
+  const A *var, *weight, *bias;
+  A epsilon;
+};
+
+template <class T, int n>
+__global__ void __launch_bounds__(256)
+    apply_channels(Output<T> out, Rows rows, Channels<Accumulator<T>> channels) {
+  using A = Accumulator<T>;
+  const Place<n> place(rows);
+  if (!place.exists) return;
+  Coefficients<A, n> own;
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    const int64_t c = place.channel + k;
+    own.mean[k] = channels.mean[c];
+    if (channels.var) {
+      own.scale[k] = A(1) / sqrt(channels.var[c] + channels.epsilon);
+      if (channels.weight) own.scale[k] *= channels.weight[c];
+      own.shift[k] = channels.bias ? channels.bias[c] : A(0);
+    } else {
+      own.scale[k] = channels.scale[c];
+      own.shift[k] = channels.shift[c];
+    }
+  }
+  apply<T, n>(out, rows, place, own);
+}
+
+// -- statistics ----------------------------------------------------------------------------------
+
+template <class A>
+struct Training {
+  const A *weight, *bias;          // may be null
+  A *running_mean, *running_var;   // may be null
+  A *mean, *rstd, *scale, *shift;  // scale and shift in the workspace, if there is a second kernel
+  double momentum, epsilon;
+  Pair* partials;
+};
+
+// Sums of x - pivot and of its square, the pivot being the first row. A thread takes its own first
+// row off and moves the sums afterwards, in f64: so neither a large mean nor an outlier in the
+// first row costs precision.
+template <class T, int n>
+__device__ void sum_moments(const T* x, const Rows& rows, const Place<n>& place, Pair (&sums)[n]) {
+  using A = Accumulator<T>;
+  constexpr int batch = 4;
+#pragma unroll
+  for (int k = 0; k < n; ++k) sums[k] = Pair{};
+  if (!place.exists || place.first >= rows.count) return;
+  x += place.channel;
+  const Vector<T, n> start = load<T, n>(x + place.first * rows.channels);
+  A sum[n] = {}, squares[n] = {};
+  for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
+    Vector<T, n> in[batch];
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+      const int64_t r = row + i * place.step;
+      in[i] = r < rows.count ? load<T, n>(x + r * rows.channels) : start;  // which adds nothing
+    }
+#pragma unroll
+    for (int i = 0; i < batch; ++i) {
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const A deviation = widen<T>(in[i].at[k]) - widen<T>(start.at[k]);
+        sum[k] += deviation;
+        squares[k] += deviation * deviation;
+      }
+    }
+  }
+  const Vector<T, n> pivot = load<T, n>(x);
+  const double count = double((rows.count - 1 - place.first) / place.step + 1);
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    const double moved = double(widen<T>(start.at[k])) - double(widen<T>(pivot.at[k]));
+    sums[k].a = double(sum[k]) + count * moved;
+    sums[k].b = double(squares[k]) + moved * (2 * double(sum[k]) + count * moved);
+  }
+}
+
+// running = (1 - momentum) * running + momentum * value
+template <class A>
+__device__ void update(A* running, double momentum, double value) {
+  *running = A((1 - momentum) * double(*running) + momentum * value);
+}
+
+// Writes the statistics of channel c from its sums about `pivot`; returns scale and shift.
+template <class A>
+__device__ Pair finish_channel(const Training<A>& call, int64_t count, int64_t c, double pivot,
+                               const Pair& sums) {
+  const double n = double(count), reciprocal = count > 0 ? 1 / n : 0.0;
+  const double shifted = sums.a * reciprocal, mean = pivot + shifted;
+  // fmax would hide a NaN.
+  const double rest = sums.b - sums.a * shifted, squares = rest < 0 ? 0.0 : rest;
+  const double rstd = 1 / sqrt(squares * reciprocal + call.epsilon);
+  call.mean[c] = A(mean);
+  call.rstd[c] = A(rstd);
+  if (count > 0 && call.running_mean) update(call.running_mean + c, call.momentum, mean);
+  if (count > 0 && call.running_var) {
+    update(call.running_var + c, call.momentum, squares / (count > 1 ? n - 1 : 1.0));
+  }
+  const A scale = A(rstd * (call.weight ? double(call.weight[c]) : 1.0));
+  // What rounding the mean lost goes into the shift.
+  const double lost = mean - double(call.mean[c]);
+  return {double(scale), (call.bias ? double(call.bias[c]) : 0.0) - lost * double(scale)};
+}
+
+template <class T, int n>
+__global__ void __launch_bounds__(sum_threads)
+    forward(Output<T> out, Rows rows, Training<Accumulator<T>> call) {
+  using A = Accumulator<T>;
+  __shared__ A coefficients[3][max_width * n];
+  const Place<n> place(rows);
+  Pair sums[n], total;
+  sum_moments<T, n>(out.x, rows, place, sums);
+  if (!sum_slice<n>(sums, place, call.partials, blocks_done, total)) return;
+  const int own = int(threadIdx.x);
+  const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
+  if (own < place.width * n && c < rows.channels) {
+    const double pivot = rows.count > 0 ? double(widen<T>(out.x[c])) : 0.0;
+    const Pair result = finish_channel(call, rows.count, c, pivot, total);
+    if (gridDim.y > 1) {
+      call.scale[c] = A(result.a);
+      call.shift[c] = A(result.b);
+    } else {
+      coefficients[0][own] = call.mean[c];
+      coefficients[1][own] = A(result.a);
+      coefficients[2][own] = A(result.b);
+    }
+  }
+  if (gridDim.y > 1) return;
+  __syncthreads();
+  Coefficients<A, n> mine;
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    mine.mean[k] = coefficients[0][place.in_slice + k];
+    mine.scale[k] = coefficients[1][place.in_slice + k];
+    mine.shift[k] = coefficients[2][place.in_slice + k];
+  }
+  apply<T, n>(out, rows, place, mine);
+}
+
+// -- calls ---------------------------------------------------------------------------------------
+
+template <class T, class Call>
+Output<T> output_of(const Call& call) {
+  return {call.x.template as<T>(), call.residual.template as<T>(), call.y.template as<T>(),
+          call.activation == Activation::relu};
+}
+
+// f.operator()<n>(): with vectors where channels and pointers allow, else by element.
+template <class T, class F>
+void with_vectors(const Output<T>& out, const Rows& rows, F f) {
+  constexpr int n = 16 / int(sizeof(T));
+  if (rows.channels % n == 0 && aligned_16(out.x, out.residual, out.y)) {
+    f.template operator()<n>();
+  } else {
+    f.template operator()<1>();
+  }
+}
+
+template <class T, int n>
+void train(Context& context, const kernels::BatchNormForward& call, const Output<T>& out,
+           const Rows& rows) {
+  using A = Accumulator<T>;
+  const Grid grid = grid_for_sums<n>(context, rows);
+  Training<A> training{.weight = call.weight.as<A>(),
+                       .bias = call.bias.as<A>(),
+                       .running_mean = call.running_mean.as<A>(),
+                       .running_var = call.running_var.as<A>(),
+                       .mean = call.mean.as<A>(),
+                       .rstd = call.rstd.as<A>(),
+                       .momentum = call.momentum,
+                       .epsilon = call.epsilon};
+  if (grid.blocks.y == 1) return launch(context, forward<T, n>, grid, out, rows, training);
+  const int64_t pairs = partials_for<n>(grid, rows);
+  const Workspace workspace(context,
+                            size_t(pairs) * sizeof(Pair) + size_t(rows.channels) * 2 * sizeof(A));
+  training.partials = workspace.as<Pair>();
+  training.scale = reinterpret_cast<A*>(training.partials + pairs);
+  training.shift = training.scale + rows.channels;
+  launch(context, forward<T, n>, grid, out, rows, training);
+  launch(context, apply_channels<T, n>, grid_for_rows<n>(context, rows), out, rows,
+         Channels<A>{.mean = training.mean, .scale = training.scale, .shift = training.shift});
+}
+
+}  // namespace
+
+void run(Context& context, const kernels::BatchNormForward& call) {
+  const Rows rows = rows_of(call.x);
+  if (rows.channels == 0) return;
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    const Output<T> out = output_of<T>(call);
+    with_vectors(out, rows, [&]<int n>() { train<T, n>(context, call, out, rows); });
+  });
+}
+
+void run(Context& context, const kernels::BatchNormInference& call) {
+  const Rows rows = rows_of(call.x);
+  if (rows.count == 0) return;
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    const Output<T> out = output_of<T>(call);
+    const Channels<A> channels{.mean = call.mean.as<A>(),
+                               .var = call.var.as<A>(),
+                               .weight = call.weight.as<A>(),
+                               .bias = call.bias.as<A>(),
+                               .epsilon = A(call.epsilon)};
+    with_vectors(out, rows, [&]<int n>() {
+      launch(context, apply_channels<T, n>, grid_for_rows<n>(context, rows), out, rows, channels);
+    });
+  });
+}
+
+}  // namespace adret::cuda
