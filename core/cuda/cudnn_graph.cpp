@@ -134,6 +134,9 @@ Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t va
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, double value) {
   return set(name, CUDNN_TYPE_DOUBLE, 1, &value);
 }
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, float value) {
+  return set(name, CUDNN_TYPE_FLOAT, 1, &value);
+}
 
 Descriptor& Descriptor::finalize() {
   ADRET_CHECK(cudnn().cudnnBackendFinalize(value_));
@@ -252,9 +255,13 @@ void Graph::add_convolution(const Convolution& convolution, cudnnBackendDescript
   const Names& name = names[size_t(convolution.direction)];
   const cudnnBackendDescriptor_t weight = tensor(convolution.weight), x = tensor(convolution.x);
   Descriptor operation(name.operation);
-  operation.set(name.alpha, 1.0)
-      .set(name.beta, 0.0)
-      .set(name.description, description.get())
+  // Factors of another type than the sums' are read as 0.
+  if (accumulator(convolution.x.dtype) == DType::f64) {
+    operation.set(name.alpha, 1.0).set(name.beta, 0.0);
+  } else {
+    operation.set(name.alpha, 1.0f).set(name.beta, 0.0f);
+  }
+  operation.set(name.description, description.get())
       .set(name.weight, weight)
       .set(name.x, x)
       .set(name.y, y)

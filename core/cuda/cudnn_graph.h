@@ -41,6 +41,7 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, bool value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, double value);
+  Descriptor& set(cudnnBackendAttributeName_t name, float value);
   Descriptor& finalize();
   // How many values there were, at most `most` of which are written.
   int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t most,

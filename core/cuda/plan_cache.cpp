@@ -46,11 +46,18 @@ struct Candidate {
   std::optional<DirectKernel> direct;
 };
 
+// Engines read 16 bytes at once also of tensors that are described as aligned to fewer.
+bool is_aligned(const ConvProblem& problem, bool fused) {
+  return std::min({problem.x_alignment, problem.weight_alignment, problem.y_alignment}) == 16 &&
+         (!fused || problem.bias_alignment == 0 || problem.bias_alignment == 16);
+}
+
 // The engines that cuDNN suggests and the compute mode allows, best first; none where it cannot
 // make a graph of the problem.
 std::vector<Candidate> suggestions(const ConvProblem& problem, cudnnHandle_t handle,
                                    cudnnBackendHeurMode_t mode, bool fused) {
   std::vector<Candidate> candidates;
+  if (!is_aligned(problem, fused)) return candidates;
   try {
     const auto graph = std::make_shared<const Graph>(graph_of(problem, fused), handle);
     for (EngineConfig& engine : graph->suggestions(mode)) {
