@@ -18,8 +18,8 @@
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/saved_tensor.h>
-#include <adret/core/compute_mode.h>
 #include <adret/core/backend.h>
+#include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>
 #include <adret/core/decorators/relocate.h>
 #include <adret/core/decorators/shadow.h>

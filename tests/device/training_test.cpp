@@ -85,16 +85,26 @@ std::vector<double> losses(const MakeModel& make, Device device, int64_t steps) 
   return values;
 }
 
+// How far two f32 trainings may drift apart. Where a ReLU or the winner of a window turns over,
+// they part for good: on the CPU, a change of a third of the weights by their last bit moved the
+// losses by up to 7e-7 in the first 25 steps, 4e-4 in the first 50 and 0.07 in 200 (LeNet on
+// MNIST), and the means over 50 steps by up to 2.1 %.
 void expect_losses_follow(const MakeModel& make, int64_t steps) {
   const std::vector<double> here = losses(make, Device::cpu(), steps),
                             there = losses(make, second, steps);
-  double largest = 0;
+  double largest = 0, mean_here = 0, mean_there = 0;
   for (size_t i = 0; i < here.size(); ++i) {
-    largest = std::max(largest, std::abs(there[i] - here[i]));
-    ASSERT_NEAR(there[i], here[i], 1e-4) << "step " << i;
+    const double difference = std::abs(there[i] - here[i]);
+    largest = std::max(largest, difference);
+    ASSERT_LE(difference, i < 25 ? 1e-4 : i < 50 ? 4e-3 : 0.25) << "step " << i;
+    mean_here += here[i] / 50;
+    mean_there += there[i] / 50;
+    if (i % 50 != 49) continue;
+    EXPECT_NEAR(mean_there / mean_here, 1, 0.05) << "the 50 steps up to " << i;
+    mean_here = mean_there = 0;
   }
-  testing::Test::RecordProperty("largest_difference", std::to_string(largest));
-  std::printf("  loss %.4f to %.4f, largest difference %.2g\n", here.front(), here.back(), largest);
+  std::printf("  losses from %.4f to %.4f, largest difference %.2g\n", here.front(), here.back(),
+              largest);
 }
 
 TEST_F(Training, OfAnMlpFollowsTheLossesOfTheCpu) {

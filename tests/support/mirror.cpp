@@ -4,6 +4,7 @@
 #include <adret/core/decorators/relocate.h>
 #include <gmock/gmock.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,7 @@ std::vector<std::function<std::unique_ptr<Decorator>()>>& inner_decorators() {
 }
 
 thread_local bool paused = false;
+int64_t calls = 0;  // that the mirror sent to the other device
 
 // The mirror of a program's main thread, from before the first test to after the last.
 class MirrorEnvironment final : public testing::Environment {
@@ -49,6 +51,10 @@ class MirrorEnvironment final : public testing::Environment {
   }
   void TearDown() override {
     while (!decorators_.empty()) decorators_.pop_back();
+    if (mirrored()) {
+      std::printf("%lld kernels ran on the %s device\n", static_cast<long long>(calls),
+                  test_device() == TestDevice::cuda ? "CUDA" : "shadow");
+    }
   }
 
  private:
@@ -69,6 +75,7 @@ void Mirror::run(const Kernel& call) {
   const RelocatedCall there(call, Device::cuda());
   forward(there.call());
   there.copy_back();
+  ++calls;
 }
 
 MirrorPause::MirrorPause() : before_(std::exchange(paused, true)) {}
