@@ -7,7 +7,7 @@
 namespace adret {
 namespace {
 
-constexpr size_t margin = 4096, alignment = 512;
+constexpr size_t alignment = 512;
 
 std::byte* bytes_of(const Storage& storage) { return static_cast<std::byte*>(storage.data()); }
 
@@ -34,7 +34,7 @@ void copy(Place to, Place from, size_t bytes) {
 
 }  // namespace
 
-RelocatedCall::RelocatedCall(const Kernel& call, Device device)
+RelocatedCall::RelocatedCall(const Kernel& call, Device device, size_t margin)
     : device_(device),
       windows_([&] {
         std::map<Storage*, Window> windows;

@@ -10,11 +10,11 @@
 namespace adret {
 
 // Copies the memory of a call's operands to `device`. Operands that share a storage share one
-// there, and lie at the same places modulo 512 bytes. The 4 KiB before and after an operand come
-// along, so that a write beyond one reaches what lies there.
+// there, and lie at the same places modulo 512 bytes. The `margin` bytes before and after an
+// operand come along, so that a write beyond one reaches what lies there.
 class RelocatedCall {
  public:
-  RelocatedCall(const Kernel& call, Device device);
+  RelocatedCall(const Kernel& call, Device device, size_t margin = 4096);
 
   // The call there: dispatch it, or hand it to the device's backend.
   const Kernel& call() const { return moved_.call(); }

@@ -39,7 +39,7 @@ struct Training : OnSecondDevice {
 };
 
 // MNIST's training images where ADRET_DATA has them, else ten noisy patterns of that size.
-TensorDataset digits() {
+TensorDataset make_digits() {
   if (const char* folder = std::getenv("ADRET_DATA"); folder && find_mnist({folder})) {
     return load_mnist(folder).train.dataset();
   }
@@ -55,6 +55,11 @@ TensorDataset digits() {
     }
   }
   return TensorDataset(Tensor::from(pixels, {n, 28, 28, 1}), Tensor::from(labels, {n}), 10);
+}
+
+const TensorDataset& digits() {
+  static const TensorDataset data = make_digits();
+  return data;
 }
 
 using MakeModel = std::function<std::unique_ptr<Module>()>;
