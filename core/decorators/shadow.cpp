@@ -108,16 +108,22 @@ void Shadow::run(const Kernel& call) {
   ++compared_;
   const auto written = outputs(call);
   const std::vector<Tensor> mine = outputs_on_cpu(call), theirs = outputs_on_cpu(there.call());
+  const Tensor segments = segments_of(call);
   for (size_t i = 0; i < written.size(); ++i) {
     if (!mine[i].defined()) continue;
-    auto difference =
-        largest_difference(mine[i], theirs[i], options_.factor * shadow_tolerance(mine[i].dtype()));
-    if (!difference) continue;
-    difference->path = NameScope::path();
-    difference->call = to_string(call);
-    difference->output = written[i].name;
-    if (options_.stop) throw Error("[Shadow] " + to_string(*difference));
-    differences_.push_back(std::move(*difference));
+    const std::vector<Tensor> here = parts_of(mine[i], written[i].name, segments),
+                              other = parts_of(theirs[i], written[i].name, segments);
+    for (size_t part = 0; part < here.size(); ++part) {
+      const double tolerance = options_.factor * shadow_tolerance(here[part].dtype());
+      auto difference = largest_difference(here[part], other[part], tolerance);
+      if (!difference) continue;
+      difference->path = NameScope::path();
+      difference->call = to_string(call);
+      difference->output = written[i].name;
+      if (here.size() > 1) difference->output += fmt::format("(parameter {})", part);
+      if (options_.stop) throw Error("[Shadow] " + to_string(*difference));
+      differences_.push_back(std::move(*difference));
+    }
   }
 }
 

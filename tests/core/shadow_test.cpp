@@ -18,7 +18,7 @@ namespace {
 using namespace test;
 using kernels::BinaryOp;
 
-// Products come out larger by `error` in their element 1.
+// Products come out larger by `error` in their element 1, and so do the values of an SGD step.
 class WrongBackend final : public Backend {
  public:
   explicit WrongBackend(float error) : error_(error) {}
@@ -26,6 +26,8 @@ class WrongBackend final : public Backend {
     right_.run(call);
     const auto* product = std::get_if<kernels::Binary>(&call.any());
     if (product && product->op == BinaryOp::multiply) product->y.as<float>()[1] += error_;
+    const auto* step = std::get_if<kernels::SgdStep>(&call.any());
+    if (step) step->values.as<float>()[17] += error_;
   }
   DeviceServices& services() override { return right_.services(); }
 
@@ -114,6 +116,40 @@ TEST_F(ShadowRun, TakesAModelOnTheSecondDeviceAndLeavesCallsThereAlone) {
   ASSERT_EQ(shadow.differences().size(), 1u);
   EXPECT_EQ(shadow.differences()[0].here, 4.5);
   EXPECT_EQ(shadow.differences()[0].there, 4);
+}
+
+// Two parameters of 3 and 2 elements at bytes 0 and 64 of their arena.
+void sgd_step(const Tensor& values) {
+  const int64_t f32 = int64_t(DType::f32);
+  const std::vector<kernels::Segment> rows{
+      {.value_offset = 0, .state_offset = 0, .length = 3, .group = 0, .dtype = f32, .active = 1},
+      {.value_offset = 64, .state_offset = 64, .length = 2, .group = 0, .dtype = f32, .active = 1}};
+  const auto* words = reinterpret_cast<const int64_t*>(rows.data());
+  const kernels::SgdGroup group{.lr = 1};
+  const auto* columns = reinterpret_cast<const double*>(&group);
+  run(kernels::SgdStep{.values = values,
+                       .grads = Tensor::zeros({128}, {.dtype = DType::u8}),
+                       .segments = Tensor::from(std::span(words, 2 * kernels::segment_columns),
+                                                {2, kernels::segment_columns}),
+                       .groups = Tensor::from(std::span(columns, sizeof(group) / sizeof(double)),
+                                              {1, int64_t(sizeof(group) / sizeof(double))})});
+}
+
+TEST_F(ShadowRun, ComparesArenasByTheirParameters) {
+  const Tensor values = Tensor::from(std::vector<float>(32, 2), {32}).segment({128}, 0, DType::u8);
+  for (const float error : {1e-6f, 0.5f}) {  // rounding passes, though bytes differ
+    put(error);
+    Shadow shadow;
+    sgd_step(values);
+    if (error < 1e-3f) {
+      EXPECT_TRUE(shadow.differences().empty());
+      continue;
+    }
+    ASSERT_EQ(shadow.differences().size(), 1u);
+    EXPECT_EQ(shadow.differences()[0].output, "values(parameter 1)");
+    EXPECT_EQ(shadow.differences()[0].element, 1);
+    EXPECT_EQ(shadow.differences()[0].there, 2.5);
+  }
 }
 
 // -- relocation ----------------------------------------------------------------------------------
