@@ -129,9 +129,9 @@ __global__ void zip_elements(const T* a, const T* b, R* y,
     Vector<T, n> from_a[zip_unroll], from_b[zip_unroll];
 #pragma unroll
     for (int u = 0; u < zip_unroll; ++u) {
-      const auto at = offsets((i + u * step) * n).at;
-      from_a[u] = load_run<T, n>(a + at[0], a_repeats);
-      from_b[u] = load_run<T, n>(b + at[1], b_repeats);
+      const auto places = offsets((i + u * step) * n);
+      from_a[u] = load_run<T, n>(a + places.at[0], a_repeats);
+      from_b[u] = load_run<T, n>(b + places.at[1], b_repeats);
     }
 #pragma unroll
     for (int u = 0; u < zip_unroll; ++u) {
