@@ -5,14 +5,15 @@
 
 namespace adret {
 
-// Ten rounds (Salmon et al. 2011, section 4.3). A Word holds 32 bits, of one block or of a vector
-// of blocks, in the lower halves of 64; what the upper halves hold means nothing. product(word,
-// factor) multiplies a lower half by 32 bits to 64.
+// Ten rounds (Salmon et al. 2011, section 4.3). A Word holds 32 bits of a block: a uint32_t, or the
+// lower half of 64 bits, or a vector of such from many blocks; what upper halves hold means
+// nothing. product(word, factor) multiplies the 32 bits to 64. (constexpr: nvcc compiles it for
+// devices too.)
 template <class Word, class Product>
-inline void philox_rounds(Word (&words)[4], uint64_t key0, uint64_t key1, Product product) {
+constexpr void philox_rounds(Word (&words)[4], uint64_t key0, uint64_t key1, Product product) {
   for (int round = 0; round < 10; ++round) {
-    const Word product0 = product(words[0], uint64_t(0xD2511F53));
-    const Word product1 = product(words[2], uint64_t(0xCD9E8D57));
+    const auto product0 = product(words[0], uint64_t(0xD2511F53));
+    const auto product1 = product(words[2], uint64_t(0xCD9E8D57));
     words[0] = (product1 >> 32) ^ words[1] ^ key0;
     words[1] = product1;
     words[2] = (product0 >> 32) ^ words[3] ^ key1;

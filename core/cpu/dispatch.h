@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace adret::cpu {
 
@@ -21,6 +22,24 @@ void dispatch_float(DType dtype, const char* kernel, F&& f) {
                        adret::name(dtype) + "; convert with to(DType::f32)");
   }
 }
+
+// The same with the 16-bit floats, for kernels that compute these in f32.
+template <class F>
+void dispatch_all_floats(DType dtype, const char* kernel, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bfloat16{});
+    case DType::f16: return f(float16{});
+    default:
+      throw ShapeError(std::string("[") + kernel + "] runs in floating dtypes, not in " +
+                       adret::name(dtype));
+  }
+}
+
+// What elements of T are computed in.
+template <class T>
+using Computed = std::conditional_t<sizeof(T) == 2, float, T>;
 
 // The same for every dtype.
 template <class F>

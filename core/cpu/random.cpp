@@ -85,7 +85,7 @@ void for_groups(int64_t n, const WordSequence& sequence, F f) {
 
 // In [0, 1) from 24 bits, or 53 of two words.
 template <class T>
-constexpr int words_per_element = sizeof(T) / sizeof(uint32_t);
+constexpr int words_per_element = sizeof(T) == 8 ? 2 : 1;
 inline float uniform(const uint32_t* word, float) { return float(word[0] >> 8) * 0x1p-24f; }
 inline double uniform(const uint32_t* word, double) {
   const uint64_t bits = word[0] | uint64_t(word[1]) << 32;
@@ -94,16 +94,15 @@ inline double uniform(const uint32_t* word, double) {
 
 template <class T>
 void fill_uniform(const kernels::RandomUniform& call) {
+  using C = Computed<T>;
   constexpr int per = words_per_element<T>;
-  const T low = T(call.low), width = T(call.high - call.low);
-  // Rounding can reach the upper end, which the interval leaves out.
-  const T last = low < T(call.high) ? std::nextafter(T(call.high), low) : low;
+  const C low = C(call.low), width = C(call.high - call.low), last = C(call.last());
   T* y = call.y.as<T>();
   for_groups<per>(call.y.numel(), {call.key, call.step},
                   [=](int64_t first, int64_t count, const uint32_t* words) {
                     for (int64_t i = 0; i < count; ++i) {
-                      y[first + i] =
-                          std::min(std::fma(uniform(words + i * per, T()), width, low), last);
+                      const C value = std::fma(uniform(words + i * per, C()), width, low);
+                      y[first + i] = T(std::min(C(T(value)), last));
                     }
                   });
 }
@@ -111,14 +110,15 @@ void fill_uniform(const kernels::RandomUniform& call) {
 // Box and Muller's pair from the uniform numbers of elements 2i and 2i + 1.
 template <class T>
 void fill_normal(const kernels::RandomNormal& call) {
+  using C = Computed<T>;
   constexpr int per = words_per_element<T>;
   T* y = call.y.as<T>();
   const double mean = call.mean, std = call.std;
   for_groups<per>(call.y.numel(), {call.key, call.step},
                   [=](int64_t first, int64_t count, const uint32_t* words) {
                     for (int64_t i = 0; i < count; i += 2) {
-                      const double u = uniform(words + i * per, T());  // 1 - u > 0
-                      const double v = uniform(words + (i + 1) * per, T());
+                      const double u = uniform(words + i * per, C());  // 1 - u > 0
+                      const double v = uniform(words + (i + 1) * per, C());
                       const double radius = std * std::sqrt(-2 * std::log(1 - u));
                       const double angle = 2 * std::numbers::pi * v;
                       y[first + i] = T(mean + radius * std::cos(angle));
@@ -129,21 +129,23 @@ void fill_normal(const kernels::RandomNormal& call) {
 
 // y = x * scale where the mask is 1, else 0, whatever x is.
 template <class T>
-void keep(const T* x, const uint8_t* mask, T scale, T* y, int64_t n) {
+void keep(const T* x, const uint8_t* mask, Computed<T> scale, T* y, int64_t n) {
   // As wide as x, so that the loop vectorises.
-  using Mask = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  using Mask = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = Mask(mask[i]) != 0 ? x[i] * scale : T(0);
+  for (int64_t i = 0; i < n; ++i) y[i] = Mask(mask[i]) != 0 ? T(x[i] * scale) : T(0);
 }
 
 }  // namespace
 
 void run(const kernels::RandomUniform& call) {
-  dispatch_float(call.y.dtype, call.name, [&](auto zero) { fill_uniform<decltype(zero)>(call); });
+  dispatch_all_floats(call.y.dtype, call.name,
+                      [&](auto zero) { fill_uniform<decltype(zero)>(call); });
 }
 
 void run(const kernels::RandomNormal& call) {
-  dispatch_float(call.y.dtype, call.name, [&](auto zero) { fill_normal<decltype(zero)>(call); });
+  dispatch_all_floats(call.y.dtype, call.name,
+                      [&](auto zero) { fill_normal<decltype(zero)>(call); });
 }
 
 void run(const kernels::DropoutForward& call) {
@@ -151,12 +153,12 @@ void run(const kernels::DropoutForward& call) {
   const uint64_t threshold = uint64_t(std::ceil(call.p * 0x1p32));
   const bool all = threshold > 0xffffffffu;
   const uint32_t bound = uint32_t(threshold);
-  dispatch_float(call.y.dtype, call.name, [&](auto zero) {
+  dispatch_all_floats(call.y.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     const T* x = call.x.as<T>();
     T* y = call.y.as<T>();
     uint8_t* mask = call.mask.as<uint8_t>();
-    const T scale = all ? T(0) : T(1 / (1 - call.p));
+    const auto scale = Computed<T>(all ? 0 : 1 / (1 - call.p));
     for_groups<1>(call.y.numel(), {call.key, call.step},
                   [=](int64_t first, int64_t count, const uint32_t* words) {
                     uint8_t kept[buffered_words];
@@ -168,12 +170,12 @@ void run(const kernels::DropoutForward& call) {
 }
 
 void run(const kernels::DropoutBackward& call) {
-  dispatch_float(call.dx.dtype, call.name, [&](auto zero) {
+  dispatch_all_floats(call.dx.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     const T* dy = call.dy.as<T>();
     const uint8_t* mask = call.mask.as<uint8_t>();
     T* dx = call.dx.as<T>();
-    const T scale = call.p < 1 ? T(1 / (1 - call.p)) : T(0);
+    const auto scale = Computed<T>(call.p < 1 ? 1 / (1 - call.p) : 0);
     parallel_for(call.dx.numel(), memory_grain, [=](int64_t begin, int64_t end) {
       keep(dy + begin, mask + begin, scale, dx + begin, end - begin);
     });

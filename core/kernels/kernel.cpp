@@ -3,6 +3,8 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <bit>
+
 namespace adret {
 
 using kernels::Operand;
@@ -221,6 +223,22 @@ std::string CopyRuns::params() const {
 }
 std::string RandomUniform::params() const {
   return fmt::format("{} in {}..{}", draw(key), low, high);
+}
+double RandomUniform::last() const {
+  const auto last_of = [this](auto zero, auto bits) {
+    using T = decltype(zero);
+    using Bits = decltype(bits);
+    const T first = T(low), end = T(high);
+    if (!(first < end)) return double(first);
+    if (end == 0) return -double(std::bit_cast<T>(Bits(1)));
+    return double(std::bit_cast<T>(Bits(std::bit_cast<Bits>(end) + Bits(end > 0 ? -1 : 1))));
+  };
+  switch (y.dtype) {
+    case DType::bf16: return last_of(bfloat16(), uint16_t());
+    case DType::f16: return last_of(float16(), uint16_t());
+    case DType::f64: return last_of(double(), uint64_t());
+    default: return last_of(float(), uint32_t());
+  }
 }
 std::string RandomNormal::params() const {
   return fmt::format("{} mean {} std {}", draw(key), mean, std);

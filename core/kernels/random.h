@@ -13,7 +13,8 @@ namespace adret::kernels {
 // where `step` (scalar i64 on the same device) is read by the kernel, so that a replayed step draws
 // anew. Both backends give the same bits.
 
-// y uniform in [low, high), from 24 random bits (53 for f64, two words an element).
+// y uniform in [low, high), from 24 random bits (53 for f64, two words an element): min(low + u *
+// (high - low), last()) with one rounding of the sum, in f32 for 16-bit y and then rounded to it.
 struct RandomUniform {
   static constexpr const char* name = "random_uniform";
   TensorView y, step;
@@ -24,9 +25,12 @@ struct RandomUniform {
   auto outputs() const { return operands(Operand{"y", y}); }
   double flops() const { return double(y.numel()); }
   std::string params() const;
+  // The largest number of y's dtype below high, which rounding could reach; low if there is none.
+  double last() const;
 };
 
-// y normal (Box and Muller 1958). On the CPU only: other devices copy, so that all agree exactly.
+// y normal (Box and Muller 1958), 16-bit y rounded through f32. Drawn on the CPU for every device,
+// as logarithms and cosines differ: elsewhere the caller waits for it.
 struct RandomNormal {
   static constexpr const char* name = "random_normal";
   TensorView y, step;

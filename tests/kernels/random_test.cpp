@@ -63,6 +63,31 @@ TEST(RandomUniform, StaysBelowTheUpperEnd) {
   for (double v : uniform<double>(10, 2, 2)) ASSERT_EQ(v, 2);
 }
 
+// The numbers of f32 rounded, but for those that rounding takes to the upper end: the largest below
+// 1 is 1 - 2^-8 in bf16 and 1 - 2^-11 in f16.
+TEST(RandomUniform, RoundsToSixteenBitsBelowTheUpperEnd) {
+  const Values f32 = uniform<float>(100'000, 0, 1), bf16 = uniform<bfloat16>(100'000, 0, 1),
+               f16 = uniform<float16>(100'000, 0, 1);
+  for (size_t e = 0; e < f32.size(); ++e) {
+    ASSERT_EQ(bf16[e], std::min<double>(bfloat16(float(f32[e])), 1 - 0x1p-8)) << e;
+    ASSERT_EQ(f16[e], std::min<double>(float16(float(f32[e])), 1 - 0x1p-11)) << e;
+  }
+}
+
+TEST(RandomUniform, KnowsTheLargestNumberBelowTheUpperEnd) {
+  const auto last = [](DType dtype, double low, double high) {
+    const Tensor y = Tensor::empty({1}, {.dtype = dtype});
+    return kernels::RandomUniform{.y = y, .low = low, .high = high}.last();
+  };
+  EXPECT_EQ(last(DType::f32, 0, 1), 1 - 0x1p-24);
+  EXPECT_EQ(last(DType::f64, 0, 1), 1 - 0x1p-53);
+  EXPECT_EQ(last(DType::f32, -2, -1), -1 - 0x1p-23);  // away from zero
+  EXPECT_EQ(last(DType::bf16, -2, -1), -1 - 0x1p-7);
+  EXPECT_EQ(last(DType::f32, -1, 0), -0x1p-149);
+  EXPECT_EQ(last(DType::f16, -1, 0), -0x1p-24);
+  EXPECT_EQ(last(DType::bf16, 1, 1 + 0x1p-10), 1);  // no room between the ends
+}
+
 TEST(RandomUniform, DiffersByStep) {
   EXPECT_NE(uniform<float>(10, 0, 1, 0), uniform<float>(10, 0, 1, 1));
   EXPECT_EQ(uniform<float>(10, 0, 1, 5), uniform<float>(10, 0, 1, 5));
@@ -111,6 +136,11 @@ TEST(RandomNormal, IsBoxAndMullersPair) {
     EXPECT_EQ(y[2 * pair + 1], double(float(1 + 2 * radius * std::sin(2 * M_PI * v))));
   }
   for (double v : normal<float>(3, 4, 0)) EXPECT_EQ(v, 4);
+  const Values bf16 = normal<bfloat16>(5, 1, 2), f16 = normal<float16>(5, 1, 2);
+  for (size_t e = 0; e < 5; ++e) {
+    EXPECT_EQ(bf16[e], double(bfloat16(float(y[e]))));
+    EXPECT_EQ(f16[e], double(float16(float(y[e]))));
+  }
 }
 
 TEST(RandomFills, GiveTheSameBitsForAnyNumberOfThreads) {
@@ -163,6 +193,18 @@ TEST(Dropout, DropsTheShareItShould) {
   EXPECT_NEAR(kept / 200'000, 0.7, 5 * std::sqrt(0.21 / 200'000));
 }
 
+TEST(Dropout, ScalesSixteenBitsInF32) {
+  const Values x = random_values(1000, 5);
+  const Dropped f32 = dropout<float>(x, 0.3), bf16 = dropout<bfloat16>(x, 0.3);
+  EXPECT_EQ(bf16.mask, f32.mask);
+  const float scale = float(1 / (1 - 0.3));
+  Values expected;
+  for (size_t e = 0; e < x.size(); ++e) {
+    expected.push_back(f32.mask[e] ? bfloat16(bfloat16(float(x[e])) * scale) : 0.0f);
+  }
+  EXPECT_EQ(bf16.y, expected);
+}
+
 // Batches of 10, 64 and 7 draw their own masks, and the gradient uses that of its forward.
 TEST(Dropout, SendsTheGradientThroughTheMask) {
   for (int64_t n : {10, 64, 7, 0}) {
@@ -194,7 +236,7 @@ TEST(RandomFills, RefuseIntegers) {
         run(kernels::RandomUniform{.y = y, .step = step_of(0), .key = key});
         return 0;
       },
-      "[random_uniform] runs in f32 and f64 on the CPU, not in i64");
+      "[random_uniform] runs in floating dtypes, not in i64");
 }
 
 }  // namespace
