@@ -50,6 +50,24 @@ void Parameter::replace(const Tensor& tensor) {
   const bool learns = requires_grad();
   value = tensor.defined() ? tensor.detach() : tensor;
   set_requires_grad(learns);
+  master_ = mastered_ = Tensor();
+}
+
+Tensor Parameter::master() const {
+  const bool current = master_.defined() && value.defined() && value.is_same(mastered_) &&
+                       value.version() == mastered_version_;
+  return current ? master_ : Tensor();
+}
+
+void Parameter::set_master(const Tensor& master) {
+  master_ = master;
+  mastered_ = value;
+  mastered_version_ = value.version();
+}
+
+Tensor Parameter::exact() const {
+  const Tensor known = master();
+  return known.defined() ? known : value.detach();
 }
 
 Module::Module(const std::type_info& type) : name_(readable(type)) {}
@@ -178,7 +196,8 @@ void Module::set_requires_grad(bool requires_grad) {
   for (const auto& parameter : parameters()) parameter->set_requires_grad(requires_grad);
 }
 
-// Replaces every parameter and buffer by convert(module, tensor).
+// Calls convert(module, parameter) for every parameter, and replaces every buffer by
+// convert(module, tensor).
 template <class Convert>
 void Module::convert_state(const Convert& convert) {
   const NoGrad no_grad;
@@ -194,8 +213,7 @@ void Module::convert_state(const Convert& convert) {
   walk(*this, "", [&](Module& module, const std::string&) {
     for (const auto& entry : module.parameters_) {
       Parameter& parameter = *entry.parameter;
-      if (parameter.value.defined() && seen.insert(&parameter).second)
-        parameter.replace(convert(module, parameter.value));
+      if (parameter.value.defined() && seen.insert(&parameter).second) convert(module, parameter);
     }
     for (const auto& buffer : module.buffers_) {
       if (buffer->tensor.defined()) buffer->tensor = convert(module, buffer->tensor);
@@ -210,14 +228,34 @@ void Module::to(DType dtype) {
                     "bf16, f16 or f64",
                     adret::name(dtype)));
   }
-  convert_state([dtype](const Module& module, const Tensor& tensor) {
-    const bool keep = module.is_normalization() && size_of(dtype) == 2;
-    return is_floating(tensor.dtype()) ? tensor.to(keep ? DType::f32 : dtype) : tensor;
-  });
+  struct ToDType {
+    DType dtype;
+    DType of(const Module& module) const {
+      return module.is_normalization() && size_of(dtype) == 2 ? DType::f32 : dtype;
+    }
+    Tensor operator()(const Module& module, const Tensor& tensor) const {
+      return is_floating(tensor.dtype()) ? tensor.to(of(module)) : tensor;
+    }
+    void operator()(const Module& module, Parameter& parameter) const {
+      const Tensor exact = parameter.exact();
+      parameter.replace(exact.to(of(module)));
+      if (size_of(of(module)) == 2) parameter.set_master(exact.to(DType::f32));
+    }
+  };
+  convert_state(ToDType{dtype});
 }
 
 void Module::to(Device device) {
-  convert_state([device](const Module&, const Tensor& tensor) { return tensor.to(device); });
+  struct ToDevice {
+    Device device;
+    Tensor operator()(const Module&, const Tensor& tensor) const { return tensor.to(device); }
+    void operator()(const Module&, Parameter& parameter) const {
+      const Tensor master = parameter.master();
+      parameter.replace(parameter.value.to(device));
+      if (master.defined()) parameter.set_master(master.to(device));
+    }
+  };
+  convert_state(ToDevice{device});
 }
 
 namespace {
@@ -252,6 +290,7 @@ void Module::copy_state(const Module& from) {
     check_alike(from.type_name(), parameters_[i].name, to.value, source.value);
     to.replace(copy_of(source.value));
     to.set_requires_grad(source.requires_grad());
+    if (source.master().defined()) to.set_master(copy_of(source.master()));
   }
   for (size_t i = 0; i < buffers_.size(); ++i) {
     check_alike(from.type_name(), buffers_[i]->name, buffers_[i]->tensor, from.buffers_[i]->tensor);

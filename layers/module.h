@@ -59,8 +59,9 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  // Converts the floating parameters and buffers; normalisation stays in f32 for a 16-bit dtype.
-  // Gradients are dropped. Throws Error when an optimizer owns the parameters.
+  // Converts the floating parameters and buffers; normalisation stays in f32 for a 16-bit dtype,
+  // and what the other parameters were is kept as their f32 masters. Gradients are dropped. Throws
+  // Error when an optimizer owns the parameters.
   void to(DType dtype);
   void to(Device device);
   void zero_grad();

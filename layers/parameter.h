@@ -34,6 +34,17 @@ struct Parameter : std::enable_shared_from_this<Parameter> {
   // Another value in another place; it learns if the old one did, the gradient is dropped. Throws
   // Error when an optimizer owns the memory.
   void replace(const Tensor& tensor);
+  // Of a 16-bit value the f32 elements that it is rounded from, for optimizers to update and files
+  // to hold. Undefined for other dtypes, when there are none, and when the value was written to
+  // since set_master.
+  Tensor master() const;
+  void set_master(const Tensor& master);
+  // The master if there is one, else the value; outside the graph.
+  Tensor exact() const;
+
+ private:
+  Tensor master_, mastered_;  // mastered_ is the value that the master goes with
+  uint32_t mastered_version_ = 0;
 };
 
 struct NamedParameter {

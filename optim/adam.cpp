@@ -47,6 +47,7 @@ void AdamFamily::run_step() {
                         .grads = arena().gradients(),
                         .first = state_tensor("first_moment"),
                         .second = state_tensor("second_moment"),
+                        .masters = arena().masters(),
                         .steps = state_tensor("steps"),
                         .segments = arena().segments(),
                         .groups = groups()});

@@ -22,6 +22,8 @@ std::string describe(const Parameter& parameter) {
   return fmt::format("\"{}\" {}", parameter.name, to_string(parameter.value.shape()));
 }
 
+bool wants_master(const Tensor& value) { return size_of(value.dtype()) == 2; }
+
 void check_parameter(const Parameter& parameter, Device device, bool first_time) {
   if (parameter.in_arena) {
     throw Error(
@@ -54,6 +56,9 @@ ParameterArena::ParameterArena(const std::vector<Group>& groups) {
   const TensorOptions bytes{.dtype = DType::u8, .device = device};
   values_ = Tensor::zeros({value_bytes_}, bytes);
   gradients_ = Tensor::zeros({value_bytes_}, bytes);
+  if (std::ranges::any_of(parameters_, [](const auto& p) { return wants_master(p->value); })) {
+    masters_ = make_state();
+  }
   segment_table_ = Tensor::empty({int64_t(segments_.size()), kernels::segment_columns},
                                  {.dtype = DType::i64, .device = device});
   upload(segment_table_, segments_.data());
@@ -91,13 +96,33 @@ void ParameterArena::move_in() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = *parameters_[i];
     const Tensor& value = parameter.value;
+    const Tensor master = parameter.master();
     const auto offset = size_t(segments_[i].value_offset);
     value_places_.push_back(values_.segment(value.shape(), offset, value.dtype()));
     gradient_places_.push_back(gradients_.segment(value.shape(), offset, value.dtype()));
     run(kernels::Copy{.x = value, .y = value_places_[i]});
     value.rebind(value_places_[i]);
     parameter.in_arena = true;
+    master_places_.push_back(wants_master(value) ? state_of(masters_, i) : Tensor());
+    if (wants_master(value)) place_master(i, master);
   }
+}
+
+// Fills the place with the master that there is, or with the value.
+void ParameterArena::place_master(size_t i, const Tensor& master) {
+  const Tensor& place = master_places_[i];
+  if (master.defined()) {
+    run(kernels::Copy{.x = master, .y = place});
+  } else {
+    run(kernels::Cast{.x = parameters_[i]->value, .y = place});
+  }
+  parameters_[i]->set_master(place);
+}
+
+void ParameterArena::renew_master(size_t i) {
+  if (!master_places_[i].defined()) return;
+  const Tensor master = parameters_[i]->master();
+  if (!master.defined() || !master.is_same(master_places_[i])) place_master(i, master);
 }
 
 ParameterArena::~ParameterArena() {
@@ -116,6 +141,7 @@ bool ParameterArena::gather(size_t i) {
                     "write into it with copy_ instead",
                     describe(parameter)));
   }
+  renew_master(i);
   Leaf* leaf = leaf_of(parameter.value);
   if (!leaf) return false;  // frozen
   const Tensor& place = gradient_places_[i];
@@ -143,7 +169,9 @@ bool ParameterArena::collect() {
 
 void ParameterArena::bump_values() const {
   for (size_t i = 0; i < segments_.size(); ++i) {
-    if (segments_[i].active) value_places_[i].bump_version();
+    if (!segments_[i].active) continue;
+    value_places_[i].bump_version();
+    if (master_places_[i].defined()) parameters_[i]->set_master(master_places_[i]);
   }
 }
 

@@ -26,9 +26,11 @@ class ParameterArena {
   ParameterArena& operator=(const ParameterArena&) = delete;
 
   // Gathers the gradients into the arena and marks their segments active; false when there are
-  // none. Throws Error when a parameter's value was replaced by another tensor.
+  // none. Renews the masters of values that were written to by others. Throws Error when a
+  // parameter's value was replaced by another tensor.
   bool collect();
-  // Tells saved tensors that the active values (gradients) were written to.
+  // Tells saved tensors that the active values (gradients) were written to; the values' masters
+  // were, too.
   void bump_values() const;
   void bump_gradients() const;
 
@@ -36,6 +38,7 @@ class ParameterArena {
   bool holds(const Leaf* leaf) const;
   const Tensor& values() const { return values_; }
   const Tensor& gradients() const { return gradients_; }
+  const Tensor& masters() const { return masters_; }  // undefined without 16-bit parameters
   const Tensor& segments() const { return segment_table_; }
   Device device() const { return values_.device(); }
   // Zeros for one f32 (f64 for f64 parameters) per element of every parameter, and one's part of
@@ -46,12 +49,15 @@ class ParameterArena {
  private:
   void lay_out(const std::vector<Group>& groups);
   void move_in();
+  void place_master(size_t parameter, const Tensor& master);
+  void renew_master(size_t parameter);
   bool gather(size_t parameter);
 
   std::vector<std::shared_ptr<Parameter>> parameters_;
   std::vector<kernels::Segment> segments_;
   std::vector<Tensor> value_places_, gradient_places_;
-  Tensor values_, gradients_;  // u8
+  std::vector<Tensor> master_places_;    // undefined for parameters that have none
+  Tensor values_, gradients_, masters_;  // u8
   Tensor segment_table_;
   int64_t value_bytes_ = 0, state_bytes_ = 0;
 };

@@ -17,7 +17,8 @@ struct ParameterGroup {
   Options options;
 };
 
-// All that a run must restore beside the weights. Tensors are copies on the CPU: "groups.lr" and
+// All that a run must restore beside the weights (which the f32 masters of 16-bit parameters belong
+// to: save_weights writes these). Tensors are copies on the CPU: "groups.lr" and
 // the like f64 (groups); "momentum.3" the state of parameter 3, in the order of the groups, with
 // its shape in memory.
 struct OptimizerState {

@@ -36,6 +36,7 @@ void Sgd::run_step() {
   run(kernels::SgdStep{.values = arena().values(),
                        .grads = arena().gradients(),
                        .momentum = state_tensor("momentum"),
+                       .masters = arena().masters(),
                        .segments = arena().segments(),
                        .groups = groups()});
 }

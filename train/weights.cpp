@@ -19,6 +19,7 @@ struct Slot {
   std::vector<std::string> names;
   Tensor tensor;
   FileLayout layout = FileLayout::same;
+  std::shared_ptr<Parameter> parameter;  // null for a buffer
 };
 
 std::vector<Slot> slots_of(const Module& model) {
@@ -26,10 +27,11 @@ std::vector<Slot> slots_of(const Module& model) {
   std::map<const Parameter*, size_t> place;
   for (const auto& [name, parameter] : model.all_named_parameters()) {
     const auto [found, is_new] = place.try_emplace(parameter.get(), slots.size());
-    if (is_new) slots.push_back({{}, parameter->value.detach(), parameter->layout});
+    if (is_new) slots.push_back({{}, parameter->value.detach(), parameter->layout, parameter});
     slots[found->second].names.push_back(name);
   }
-  for (const auto& [name, tensor] : model.named_buffers()) slots.push_back({{name}, tensor});
+  for (const auto& [name, tensor] : model.named_buffers())
+    slots.push_back({{name}, tensor, FileLayout::same, nullptr});
   return slots;
 }
 
@@ -86,7 +88,15 @@ Tensor fitting(const Slot& slot, const std::map<std::string, Tensor>& file,
                                              describe(file_shape(slot), slot.tensor.dtype())));
     return {};
   }
-  return from_file_layout(found, slot.layout).to(slot.tensor.dtype());
+  return from_file_layout(found, slot.layout);
+}
+
+void fill(const Slot& slot, const Tensor& from) {
+  const DType dtype = slot.tensor.dtype();
+  copy_(slot.tensor, from.to(dtype).to(slot.tensor.device()));
+  if (slot.parameter && size_of(dtype) == 2) {
+    slot.parameter->set_master(from.to(DType::f32).to(slot.tensor.device()));
+  }
 }
 
 std::string join(const std::vector<std::string>& names) {
@@ -104,7 +114,8 @@ void save_weights(const Module& model, const std::filesystem::path& path,
   for (const Slot& slot : slots_of(model)) {
     const DType dtype = slot.tensor.dtype();
     const bool narrow = is_floating(dtype) && size_of(dtype) == 2;
-    const Tensor host = slot.tensor.to(Device::cpu()).to(narrow ? DType::f32 : dtype);
+    const Tensor exact = slot.parameter ? slot.parameter->exact() : slot.tensor;
+    const Tensor host = exact.to(Device::cpu()).to(narrow ? DType::f32 : dtype);
     tensors.push_back({slot.names.front(), to_file_layout(host, slot.layout)});
   }
   Metadata all = metadata;
@@ -130,11 +141,11 @@ WeightsMismatch load_weights(Module& model, const std::filesystem::path& path,
   for (auto& [name, tensor] : read_tensors(path).tensors) file.emplace(name, std::move(tensor));
   WeightsMismatch mismatch;
   std::set<std::string> known;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // to, from
+  std::vector<std::pair<Slot, Tensor>> fitted;
   for (const Slot& slot : slots_of(model)) {
     known.insert(slot.names.begin(), slot.names.end());
     const Tensor tensor = fitting(slot, file, mismatch);
-    if (tensor.defined()) copies.emplace_back(slot.tensor, tensor.to(slot.tensor.device()));
+    if (tensor.defined()) fitted.emplace_back(slot, tensor);
   }
   for (const auto& entry : file) {
     if (!known.contains(entry.first)) mismatch.unexpected.push_back(entry.first);
@@ -145,7 +156,7 @@ WeightsMismatch load_weights(Module& model, const std::filesystem::path& path,
                     "strict = false to take what fits",
                     path.string(), model.type_name(), to_string(mismatch)));
   }
-  for (const auto& [to, from] : copies) copy_(to, from);
+  for (const auto& [slot, from] : fitted) fill(slot, from);
   return mismatch;
 }
 

@@ -62,6 +62,33 @@ T* state_at(const TensorView& arena, const Segment& segment, int64_t first) {
   return reinterpret_cast<T*>(arena.as<std::byte>() + segment.state_offset) + first;
 }
 
+// The f32 master of an element, or null; other dtypes have none.
+template <class T>
+Computed<T>* master_at(const TensorView& masters, const Segment& segment, int64_t first) {
+  return sizeof(T) == 2 && masters.defined() ? state_at<Computed<T>>(masters, segment, first)
+                                             : nullptr;
+}
+
+// f(weights, gradients, first, count) updates elements first..first+count-1 of a piece in the dtype
+// that they are computed in: 16-bit ones as copies, or their masters, rounded afterwards.
+template <class T, class F>
+void update(T* value, const T* grad, [[maybe_unused]] Computed<T>* master, int64_t n, F f) {
+  if constexpr (sizeof(T) > 2) {
+    f(value, grad, 0, n);
+  } else {
+    constexpr int64_t most = 256;
+    float copies[most], gradients[most];
+    for (int64_t first = 0; first < n; first += most) {
+      const int64_t count = std::min(most, n - first);
+      float* weights = master ? master + first : copies;
+      if (!master) std::copy_n(value + first, count, weights);
+      std::copy_n(grad + first, count, gradients);
+      f(weights, static_cast<const float*>(gradients), first, count);
+      for (int64_t i = 0; i < count; ++i) value[first + i] = T(weights[i]);
+    }
+  }
+}
+
 template <class T>
 void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group) {
   const T lr = T(group.lr), mu = T(group.momentum), decay = T(group.weight_decay);
@@ -87,24 +114,32 @@ void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group)
   }
 }
 
+// What a step of a group multiplies with, in the dtype it is computed in.
 template <class T>
-void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamGroup& group,
-          int64_t step) {
-  const T beta1 = T(group.beta1), beta2 = T(group.beta2);
-  const T rest1 = T(1 - group.beta1), rest2 = T(1 - group.beta2);
-  const T rate = T(group.lr / (1 - std::pow(group.beta1, double(step))));
-  const T second_scale = T(1 / std::sqrt(1 - std::pow(group.beta2, double(step))));
-  const T epsilon = T(group.epsilon);
-  const bool decoupled = group.decoupled != 0;
-  const T keep = T(decoupled ? 1 - group.lr * group.weight_decay : 1);
-  const T decay = T(decoupled ? 0 : group.weight_decay);
+struct AdamRates {
+  AdamRates(const AdamGroup& group, int64_t step)
+      : beta1(T(group.beta1)),
+        beta2(T(group.beta2)),
+        rest1(T(1 - group.beta1)),
+        rest2(T(1 - group.beta2)),
+        rate(T(group.lr / (1 - std::pow(group.beta1, double(step))))),
+        second_scale(T(1 / std::sqrt(1 - std::pow(group.beta2, double(step))))),
+        epsilon(T(group.epsilon)),
+        keep(T(group.decoupled != 0 ? 1 - group.lr * group.weight_decay : 1)),
+        decay(T(group.decoupled != 0 ? 0 : group.weight_decay)) {}
+
+  T beta1, beta2, rest1, rest2, rate, second_scale, epsilon, keep, decay;
+};
+
+template <class T>
+void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamRates<T> rates) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const T g = multiply_add(decay, value[i], grad[i]);
-    first[i] = multiply_add(beta1, first[i], rest1 * g);
-    second[i] = multiply_add(beta2, second[i], rest2 * g * g);
-    const T divisor = multiply_add(std::sqrt(second[i]), second_scale, epsilon);
-    value[i] = multiply_add(-rate, first[i] / divisor, keep * value[i]);
+    const T g = multiply_add(rates.decay, value[i], grad[i]);
+    first[i] = multiply_add(rates.beta1, first[i], rates.rest1 * g);
+    second[i] = multiply_add(rates.beta2, second[i], rates.rest2 * g * g);
+    const T divisor = multiply_add(std::sqrt(second[i]), rates.second_scale, rates.epsilon);
+    value[i] = multiply_add(-rates.rate, first[i] / divisor, rates.keep * value[i]);
   }
 }
 
@@ -127,10 +162,10 @@ template <class F>
 void map_grads(const TensorView& grads, const TensorView& segments, const char* name, F f) {
   ActiveElements(segments).parallel_pieces(
       [&](int64_t, const Segment& segment, int64_t first, int64_t n) {
-        dispatch_float(DType(segment.dtype), name, [&](auto zero) {
+        dispatch_all_floats(DType(segment.dtype), name, [&](auto zero) {
           using T = decltype(zero);
           T* grad = value_at<T>(grads, segment, first);
-          for (int64_t i = 0; i < n; ++i) grad[i] = f(grad[i]);
+          for (int64_t i = 0; i < n; ++i) grad[i] = T(f(Computed<T>(grad[i])));
         });
       });
 }
@@ -141,12 +176,17 @@ void run(const kernels::SgdStep& call) {
   const SgdGroup* groups = call.groups.as<SgdGroup>();
   ActiveElements(call.segments)
       .parallel_pieces([&](int64_t, const Segment& segment, int64_t first, int64_t n) {
-        dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+        dispatch_all_floats(DType(segment.dtype), call.name, [&](auto zero) {
           using T = decltype(zero);
-          T* momentum =
-              call.momentum.defined() ? state_at<T>(call.momentum, segment, first) : nullptr;
-          sgd(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
-              momentum, n, groups[segment.group]);
+          using C = Computed<T>;
+          C* momentum =
+              call.momentum.defined() ? state_at<C>(call.momentum, segment, first) : nullptr;
+          update(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
+                 master_at<T>(call.masters, segment, first), n,
+                 [&](C* value, const C* grad, int64_t from, int64_t count) {
+                   sgd(value, grad, momentum ? momentum + from : nullptr, count,
+                       groups[segment.group]);
+                 });
         });
       });
 }
@@ -158,11 +198,17 @@ void run(const kernels::AdamStep& call) {
   for (int64_t s = 0; s < call.segments.shape[0]; ++s) steps[s] += segments[s].active != 0;
   ActiveElements(call.segments)
       .parallel_pieces([&](int64_t s, const Segment& segment, int64_t first, int64_t n) {
-        dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+        dispatch_all_floats(DType(segment.dtype), call.name, [&](auto zero) {
           using T = decltype(zero);
-          adam(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
-               state_at<T>(call.first, segment, first), state_at<T>(call.second, segment, first), n,
-               groups[segment.group], steps[s]);
+          using C = Computed<T>;
+          C* m = state_at<C>(call.first, segment, first);
+          C* v = state_at<C>(call.second, segment, first);
+          const AdamRates<C> rates(groups[segment.group], steps[s]);
+          update(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
+                 master_at<T>(call.masters, segment, first), n,
+                 [&](C* value, const C* grad, int64_t from, int64_t count) {
+                   adam(value, grad, m + from, v + from, count, rates);
+                 });
         });
       });
 }
@@ -174,7 +220,7 @@ void run(const kernels::GradientNorm& call) {
   parallel_chunks(elements.total(), memory_grain, [&](int64_t chunk, int64_t begin, int64_t end) {
     double sum = 0;
     elements.for_pieces(begin, end, [&](int64_t, const Segment& segment, int64_t first, int64_t n) {
-      dispatch_float(DType(segment.dtype), call.name, [&](auto zero) {
+      dispatch_all_floats(DType(segment.dtype), call.name, [&](auto zero) {
         sum += sum_of_squares(value_at<decltype(zero)>(call.grads, segment, first), n);
       });
     });

@@ -12,9 +12,15 @@ namespace adret::kernels {
 // Values and gradients of all parameters lie in byte arenas (u8 tensors) at one `value_offset`;
 // optimizer state and f32 masters lie in arenas of their own at `state_offset`, in f32 (f64 for f64
 // parameters). `segments` is an i64 tensor (parameters, segment_columns) on the device, a row a
-// parameter; `groups` an f64 tensor (groups, columns named per kernel). A segment that is not
-// active (its parameter got no gradient) is left alone, state and all. The learning rate and all
-// else that changes between steps is read from `groups` by the kernel.
+// parameter in the order of the values; offsets are multiples of 64. `groups` is an f64 tensor
+// (groups, columns named per kernel). A segment that is not active (its parameter got no gradient)
+// is left alone, state and all. The learning rate and all else that changes between steps is read
+// from `groups` by the kernel.
+//
+// 16-bit parameters are computed in f32. Their masters hold what the values are rounded from: a
+// step updates the master and rounds it into the value, so that steps too small to move the value
+// still add up (Micikevicius et al. 2018). Without masters (undefined) the values themselves are
+// updated.
 struct Segment {
   int64_t value_offset;  // bytes
   int64_t state_offset;  // bytes
@@ -34,15 +40,16 @@ struct SgdGroup {
 // group has any.
 struct SgdStep {
   static constexpr const char* name = "sgd_step";
-  TensorView values, grads, momentum, segments, groups;
+  TensorView values, grads, momentum, masters, segments, groups;
 
   auto inputs() const {
     return operands(Operand{"values", values}, Operand{"grads", grads},
-                    Operand{"momentum", momentum}, Operand{"segments", segments},
-                    Operand{"groups", groups});
+                    Operand{"momentum", momentum}, Operand{"masters", masters},
+                    Operand{"segments", segments}, Operand{"groups", groups});
   }
   auto outputs() const {
-    return operands(Operand{"values", values}, Operand{"momentum", momentum});
+    return operands(Operand{"values", values}, Operand{"momentum", momentum},
+                    Operand{"masters", masters});
   }
   double flops() const { return double(values.bytes()); }
 };
@@ -55,16 +62,16 @@ struct AdamGroup {
 // and Hutter 2019). `steps` (parameters) i64 counts each parameter's own steps and is raised first.
 struct AdamStep {
   static constexpr const char* name = "adam_step";
-  TensorView values, grads, first, second, steps, segments, groups;
+  TensorView values, grads, first, second, masters, steps, segments, groups;
 
   auto inputs() const {
     return operands(Operand{"values", values}, Operand{"grads", grads}, Operand{"first", first},
-                    Operand{"second", second}, Operand{"steps", steps},
+                    Operand{"second", second}, Operand{"masters", masters}, Operand{"steps", steps},
                     Operand{"segments", segments}, Operand{"groups", groups});
   }
   auto outputs() const {
     return operands(Operand{"values", values}, Operand{"first", first}, Operand{"second", second},
-                    Operand{"steps", steps});
+                    Operand{"masters", masters}, Operand{"steps", steps});
   }
   double flops() const { return 3.0 * double(values.bytes()); }
 };

@@ -35,21 +35,31 @@ struct Parameter {
 class Arenas {
  public:
   explicit Arenas(const std::vector<Parameter>& parameters) {
-    int64_t end = 0;
+    int64_t value_end = 0, state_end = 0;
+    const auto behind = [](int64_t end, int64_t bytes) {
+      return end + (bytes + 63) / 64 * 64 + 64;
+    };
     for (const Parameter& p : parameters) {
-      const int64_t length = int64_t(p.value.size());
-      segments_.push_back({.value_offset = end,
-                           .state_offset = end,
+      const int64_t length = int64_t(p.value.size()), size = int64_t(size_of(p.dtype));
+      segments_.push_back({.value_offset = value_end,
+                           .state_offset = state_end,
                            .length = length,
                            .group = p.group,
                            .dtype = int64_t(p.dtype),
                            .active = p.active});
-      end += (length * int64_t(size_of(p.dtype)) + 63) / 64 * 64 + 64;
+      value_end = behind(value_end, length * size);
+      state_end = behind(state_end, length * std::max<int64_t>(size, 4));
     }
-    for (Tensor* arena : {&values, &grads, &first, &second}) {
-      *arena = Tensor::zeros({end}, {.dtype = DType::u8});
+    for (Tensor* arena : {&values, &grads}) {
+      *arena = Tensor::zeros({value_end}, {.dtype = DType::u8});
     }
-    for (size_t i = 0; i < parameters.size(); ++i) set(values, i, parameters[i].value);
+    for (Tensor* arena : {&first, &second, &masters}) {
+      *arena = Tensor::zeros({state_end}, {.dtype = DType::u8});
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      set(values, i, parameters[i].value);
+      set(masters, i, get(values, i));
+    }
     steps = Tensor::zeros({int64_t(parameters.size())}, {.dtype = DType::i64});
     update_segments();
   }
@@ -58,38 +68,38 @@ class Arenas {
     segments_[parameter].active = active;
     update_segments();
   }
+  void set_dtype(size_t parameter, DType dtype) {
+    segments_[parameter].dtype = int64_t(dtype);
+    update_segments();
+  }
   void set(Tensor& arena, size_t parameter, const Values& from) {
-    visit(parameter, [&](auto zero) {
-      using T = decltype(zero);
-      T* to = at<T>(arena, parameter);
+    visit(arena, parameter, [&](auto* to) {
+      using T = std::decay_t<decltype(*to)>;
       for (size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
     });
   }
   Values get(const Tensor& arena, size_t parameter) const {
     Values result;
-    visit(parameter, [&](auto zero) {
-      using T = decltype(zero);
-      const T* from = at<T>(arena, parameter);
-      result.assign(from, from + segments_[parameter].length);
-    });
+    visit(arena, parameter,
+          [&](const auto* from) { result.assign(from, from + segments_[parameter].length); });
     return result;
   }
 
-  Tensor values, grads, first, second, steps, segments;
+  Tensor values, grads, first, second, masters, steps, segments;
 
  private:
-  template <class T>
-  T* at(const Tensor& arena, size_t parameter) const {
-    return reinterpret_cast<T*>(static_cast<std::byte*>(arena.data()) +
-                                segments_[parameter].value_offset);
-  }
+  // f gets the parameter's first element in the arena.
   template <class F>
-  void visit(size_t parameter, F f) const {
-    if (DType(segments_[parameter].dtype) == DType::f64) {
-      f(double{});
-    } else {
-      f(float{});
-    }
+  void visit(const Tensor& arena, size_t parameter, F f) const {
+    const Segment& segment = segments_[parameter];
+    const bool state = arena.data() != values.data() && arena.data() != grads.data();
+    auto* start = static_cast<std::byte*>(arena.data()) +
+                  (state ? segment.state_offset : segment.value_offset);
+    const auto dtype = DType(segment.dtype);
+    if (dtype == DType::f64) return f(reinterpret_cast<double*>(start));
+    if (state || dtype == DType::f32) return f(reinterpret_cast<float*>(start));
+    if (dtype == DType::bf16) return f(reinterpret_cast<bfloat16*>(start));
+    f(reinterpret_cast<float16*>(start));
   }
   void update_segments() {
     const auto* words = reinterpret_cast<const int64_t*>(segments_.data());
@@ -107,19 +117,25 @@ Tensor table(const std::vector<Group>& groups) {
   return Tensor::from(std::span(words, groups.size() * columns), {int64_t(groups.size()), columns});
 }
 
-void sgd(Arenas& arenas, const std::vector<SgdGroup>& groups, bool with_momentum = true) {
+struct With {
+  bool momentum = true, masters = false;
+};
+
+void sgd(Arenas& arenas, const std::vector<SgdGroup>& groups, const With& with = {}) {
   run(kernels::SgdStep{.values = arenas.values,
                        .grads = arenas.grads,
-                       .momentum = with_momentum ? TensorView(arenas.first) : TensorView(),
+                       .momentum = with.momentum ? TensorView(arenas.first) : TensorView(),
+                       .masters = with.masters ? TensorView(arenas.masters) : TensorView(),
                        .segments = arenas.segments,
                        .groups = table(groups)});
 }
 
-void adam(Arenas& arenas, const std::vector<AdamGroup>& groups) {
+void adam(Arenas& arenas, const std::vector<AdamGroup>& groups, const With& with = {}) {
   run(kernels::AdamStep{.values = arenas.values,
                         .grads = arenas.grads,
                         .first = arenas.first,
                         .second = arenas.second,
+                        .masters = with.masters ? TensorView(arenas.masters) : TensorView(),
                         .steps = arenas.steps,
                         .segments = arenas.segments,
                         .groups = table(groups)});
@@ -223,7 +239,7 @@ TEST(OptimizerSteps, TakeGroupsDtypesAndManyElementsInOneCall) {
 TEST(OptimizerSteps, NeedNoMomentumWhenNoGroupHasAny) {
   Arenas arenas(std::vector<Parameter>{{.value = {1}}});
   arenas.set(arenas.grads, 0, {0.5});
-  sgd(arenas, {{1, 0, 0, 0}}, false);
+  sgd(arenas, {{1, 0, 0, 0}}, {.momentum = false});
   EXPECT_EQ(arenas.get(arenas.values, 0), (Values{0.5}));
 }
 
@@ -335,15 +351,102 @@ TEST(OptimizerSteps, TakeNoParametersAtAll) {
   EXPECT_EQ(norm.item<double>(), 0);
 }
 
-TEST(OptimizerSteps, RefuseDtypesThatTheCpuDoesNotComputeIn) {
-  ADRET_CPU_ONLY("the GPU computes in every floating dtype");
-  Arenas arenas(std::vector<Parameter>{{.value = {1}, .dtype = DType::f16}});
+// Values that are exact in bf16 and gradients that are 1: with masters a step moves the value as
+// far as a real number, rounded; by itself it is too small to move anything (2^-8 at 1).
+TEST(OptimizerSteps, AddUpInMastersWhatSixteenBitsCannotHold) {
+  const double lr = 0x1p-12;
+  const std::vector<double> start(300, 1.0);  // more than is rounded at once
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    const double rate = dtype == DType::bf16 ? lr : lr / 8;
+    for (const bool masters : {true, false}) {
+      Arenas arenas({{.value = start, .dtype = dtype}, {.value = {1}}});
+      for (size_t i : {0, 1}) arenas.set(arenas.grads, i, Values(i == 0 ? 300 : 1, -1));
+      for (int k = 0; k < 64; ++k) {
+        sgd(arenas, {{rate, 0, 0, 0}}, {.momentum = false, .masters = masters});
+      }
+      const double moved = 1 + 64 * rate;  // exact, in f32 too
+      EXPECT_EQ(arenas.get(arenas.values, 0), Values(300, masters ? moved : 1)) << dtype;
+      EXPECT_EQ(arenas.get(arenas.masters, 0), Values(300, masters ? moved : 1)) << dtype;
+      EXPECT_EQ(arenas.get(arenas.values, 1), Values{moved});  // f32 needs no master
+      EXPECT_EQ(arenas.get(arenas.masters, 1), Values{1});     // and leaves its place alone
+    }
+  }
+}
+
+// The formulas of the kernels' contracts in f64.
+void sgd_by_hand(double& value, double grad, double& momentum, const SgdGroup& group) {
+  const double g = grad + group.weight_decay * value;
+  momentum = group.momentum * momentum + g;
+  value -= group.lr * (group.nesterov != 0 ? g + group.momentum * momentum : momentum);
+}
+void adam_by_hand(double& value, double grad, double& m, double& v, int step,
+                  const AdamGroup& group) {
+  m = group.beta1 * m + (1 - group.beta1) * grad;
+  v = group.beta2 * v + (1 - group.beta2) * grad * grad;
+  value -= group.lr * group.weight_decay * value;
+  value -= group.lr * (m / (1 - std::pow(group.beta1, step))) /
+           (std::sqrt(v / (1 - std::pow(group.beta2, step))) + group.epsilon);
+}
+
+TEST(OptimizerSteps, RoundTheMasterIntoTheValue) {
+  const SgdGroup sgd_group{0.1, 0.9, 0.05, 1};
+  const AdamGroup adam_group{0.05, 0.8, 0.99, 1e-6, 0.1, 1};
+  const Values start = eighths(1000, 7, 3, 33), grad = eighths(1000, 5, 1, 17);
+  for (const bool is_sgd : {true, false}) {
+    Arenas arenas({{.value = start, .dtype = DType::bf16}, {.value = start, .dtype = DType::f16}});
+    Values exact = start, m(1000, 0), v(1000, 0);
+    for (int step = 1; step <= 5; ++step) {
+      for (size_t i : {0, 1}) arenas.set(arenas.grads, i, grad);
+      if (is_sgd) {
+        sgd(arenas, {sgd_group}, {.masters = true});
+      } else {
+        adam(arenas, {adam_group}, {.masters = true});
+      }
+      for (size_t e = 0; e < 1000; ++e) {
+        if (is_sgd) {
+          sgd_by_hand(exact[e], grad[e], m[e], sgd_group);
+        } else {
+          adam_by_hand(exact[e], grad[e], m[e], v[e], step, adam_group);
+        }
+      }
+    }
+    for (size_t i : {0, 1}) {
+      const Values masters = arenas.get(arenas.masters, i);
+      expect_close(masters, exact, {.absolute = 3e-6}, "masters");  // f32 at up to 8, five steps
+      expect_close(arenas.get(arenas.first, i), m, {.absolute = 3e-6}, "first");
+      Values rounded;
+      for (double master : masters) {
+        rounded.push_back(i == 0 ? float(bfloat16(float(master))) : float(float16(float(master))));
+      }
+      EXPECT_EQ(arenas.get(arenas.values, i), rounded);
+    }
+  }
+}
+
+TEST(ClipByNorm, TakesSixteenBits) {
+  Arenas arenas({{.value = {0, 0}, .dtype = DType::bf16}, {.value = {0}, .dtype = DType::f16}});
+  arenas.set(arenas.grads, 0, {3, 4});
+  arenas.set(arenas.grads, 1, {12});
+  const Tensor norm = Tensor::empty({}, {.dtype = DType::f64});
+  clip_by_norm(arenas, norm, 6.5);
+  EXPECT_EQ(norm.item<double>(), 13);
+  EXPECT_EQ(arenas.get(arenas.grads, 0), (Values{1.5, 2}));
+  EXPECT_EQ(arenas.get(arenas.grads, 1), (Values{6}));
+  run(kernels::ClipByValue{.grads = arenas.grads, .segments = arenas.segments, .limit = 1.75});
+  EXPECT_EQ(arenas.get(arenas.grads, 0), (Values{1.5, 1.75}));
+  EXPECT_EQ(arenas.get(arenas.grads, 1), (Values{1.75}));
+}
+
+TEST(OptimizerSteps, RefuseIntegers) {
+  ADRET_CPU_ONLY("the GPU's host does not know the dtypes in the table");
+  Arenas arenas(std::vector<Parameter>{{.value = {1}, .dtype = DType::f32}});
+  arenas.set_dtype(0, DType::i32);
   expect_error<ShapeError>(
       [&] {
         sgd(arenas, {{0.1, 0, 0, 0}});
         return 0;
       },
-      "[sgd_step] runs in f32 and f64 on the CPU, not in f16");
+      "[sgd_step] runs in floating dtypes, not in i32");
 }
 
 }  // namespace

@@ -258,6 +258,7 @@ struct Normed : Layer<Normed> {
 
 TEST(Module, ConvertsWeightsAndLeavesNormalisationInF32) {
   Normed model;
+  const std::vector<float> exact = model.fc.weight.value.to_vector();
   model.fc.bias.set_requires_grad(false);
   model.to(DType::bf16);
   EXPECT_EQ(model.fc.weight.value.dtype(), DType::bf16);
@@ -265,6 +266,13 @@ TEST(Module, ConvertsWeightsAndLeavesNormalisationInF32) {
   EXPECT_FALSE(model.fc.bias.requires_grad());
   EXPECT_EQ(model.norm.weight.value.dtype(), DType::f32);
   EXPECT_EQ(model.norm.running_var.dtype(), DType::f32);
+  EXPECT_EQ(model.fc.weight.master().to_vector(), exact);
+  EXPECT_FALSE(model.norm.weight.master().defined());
+  model.to(DType::f16);
+  EXPECT_EQ(model.fc.weight.master().to_vector(), exact);
+  model.to(DType::f32);
+  EXPECT_EQ(model.fc.weight.value.to_vector(), exact);
+  EXPECT_FALSE(model.fc.weight.master().defined());
   model.to(DType::f64);
   EXPECT_EQ(model.norm.running_var.dtype(), DType::f64);
   EXPECT_EQ(model.norm.num_batches_tracked.dtype(), DType::i64);

@@ -1,4 +1,5 @@
 // What all optimizers share: arenas, untouched parameters, strays, groups, clipping, options.
+#include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/reduce.h>
@@ -287,6 +288,97 @@ struct Vectors : Layer<Vectors> {
   Parameter& a = parameter("a", Tensor::zeros({2}));
   Parameter& b = parameter("b", Tensor::zeros({1}));
 };
+
+struct Narrow : Layer<Narrow> {
+  explicit Narrow(const Values& start) : weight(parameter("weight", tensor(start))) {}
+  static Tensor tensor(const Values& values) {
+    return Tensor::from(values, {int64_t(values.size())});
+  }
+  Values values() const { return weight.value.to(DType::f32).to_vector(); }
+  void set_grad(float each) const {
+    const Shape& shape = weight.value.shape();
+    weight.value.set_grad(Tensor::full(shape, each, {.dtype = weight.value.dtype()}));
+  }
+  Parameter& weight;
+};
+
+TEST(Masters, AddUpStepsThatAreTooSmallForTheValue) {
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    const float rate = dtype == DType::bf16 ? 0x1p-12f : 0x1p-15f;
+    Narrow model({1, 2});
+    model.to(dtype);
+    Sgd optimizer(model, {.lr = rate});
+    for (int step = 0; step < 256; ++step) {
+      model.set_grad(-1);
+      optimizer.step();
+      // One step rounds back to where it came from.
+      if (step > 0) continue;
+      EXPECT_EQ(model.values(), (Values{1, 2})) << dtype;
+    }
+    EXPECT_EQ(model.values(), (Values{1 + 256 * rate, 2 + 256 * rate})) << dtype;
+  }
+}
+
+TEST(Masters, AdamWalksAsFarAsInF32) {
+  Narrow model({1, -2});
+  model.to(DType::bf16);
+  Adam optimizer(model, {.lr = 1e-4});
+  for (int step = 0; step < 1000; ++step) {
+    model.set_grad(0.5);
+    optimizer.step();
+  }
+  // A constant gradient moves the value by lr in each step: 0.1, within the value's 2^-8 of it.
+  EXPECT_NEAR(model.values()[0], 0.9, 0.9 / 256);
+  EXPECT_NEAR(model.values()[1], -2.1, 2.1 / 256);
+  const Values master = model.weight.master().to_vector();
+  EXPECT_NEAR(master[0], 0.9, 2e-4);  // a thousand roundings in f32
+  EXPECT_NEAR(master[1], -2.1, 2e-4);
+}
+
+TEST(Masters, AreTheValuesFromBeforeTheConversion) {
+  const Values exact{1 + 0x1p-12f, 3 - 0x1p-20f};
+  Narrow model(exact);
+  model.to(DType::bf16);
+  EXPECT_EQ(model.values(), (Values{1, 3}));
+  {
+    Sgd optimizer(model, {.lr = 0x1p-12f});
+    model.set_grad(1);
+    optimizer.step();
+    EXPECT_EQ(model.values(), (Values{1, 3}));
+    EXPECT_EQ(model.weight.master().to_vector(), (Values{1, 3 - 0x1p-20f - 0x1p-12f}));
+  }
+  model.to(DType::f32);
+  EXPECT_EQ(model.values(), (Values{1, 3 - 0x1p-20f - 0x1p-12f}));
+}
+
+TEST(Masters, StartFromAValueThatWasMadeInSixteenBits) {
+  Narrow model({1.5});
+  const Tensor narrow = Tensor::full({1}, 0.25, {.dtype = DType::bf16});
+  model.weight.replace(narrow);
+  Sgd optimizer(model, {.lr = 0x1p-12f});
+  EXPECT_EQ(model.weight.master().to_vector(), (Values{0.25}));
+}
+
+TEST(Masters, FollowAValueThatIsWrittenTo) {
+  Narrow model({1});
+  model.to(DType::bf16);
+  Sgd optimizer(model, {.lr = 0x1p-12f});
+  {
+    const NoGrad no_grad;
+    fill_(model.weight.value, 4);
+  }
+  EXPECT_FALSE(model.weight.master().defined());
+  model.set_grad(1);
+  optimizer.step();
+  EXPECT_EQ(model.weight.master().to_vector(), (Values{4 - 0x1p-12f}));
+  EXPECT_EQ(model.values(), (Values{4}));
+}
+
+TEST(Masters, AreNotMadeForWideParameters) {
+  Narrow model({1});
+  Sgd optimizer(model, {.lr = 1});
+  EXPECT_FALSE(model.weight.master().defined());
+}
 
 TEST(ClipNorm, ScalesAllGradientsTogether) {
   Vectors model;

@@ -89,18 +89,37 @@ TEST_F(WeightsTest, AModelLoadsWhatItSavedBitForBit) {
   EXPECT_EQ(second.norm.num_batches_tracked.item<int64_t>(), 7);
 }
 
-TEST_F(WeightsTest, NarrowModelsAreSavedAsF32AndLoadBack) {
-  Linear wide(3, 2), narrow(3, 2);
+TEST_F(WeightsTest, NarrowModelsAreSavedAsTheirF32MastersAndLoadBack) {
+  Linear wide(3, 2), narrow(3, 2), other(3, 2);
+  const auto exact = narrow.weight.value.to_vector<float>();
   narrow.to(DType::bf16);
+  const auto rounded = narrow.weight.value.to(DType::f32).to_vector<float>();
+  EXPECT_NE(rounded, exact);
   save_weights(narrow, dir_ / "file");
   for (const auto& entry : read_tensors(dir_ / "file").tensors)
     EXPECT_EQ(entry.tensor.dtype(), DType::f32);
   load_weights(wide, dir_ / "file");
-  EXPECT_EQ(wide.weight.value.dtype(), DType::f32);
-  EXPECT_EQ(wide.weight.value.to_vector<float>(),
-            narrow.weight.value.to(DType::f32).to_vector<float>());
-  load_weights(narrow, dir_ / "file");
-  EXPECT_EQ(narrow.weight.value.dtype(), DType::bf16);
+  EXPECT_EQ(wide.weight.value.to_vector<float>(), exact);
+
+  other.to(DType::bf16);
+  const Sgd optimizer(other, {.lr = 1});
+  load_weights(other, dir_ / "file");
+  EXPECT_EQ(other.weight.value.dtype(), DType::bf16);
+  EXPECT_EQ(other.weight.value.to(DType::f32).to_vector<float>(), rounded);
+  EXPECT_EQ(other.weight.master().to_vector<float>(), exact);
+}
+
+TEST_F(WeightsTest, AValueWithoutAMasterIsSavedItself) {
+  Linear narrow(3, 2);
+  narrow.to(DType::bf16);
+  {
+    const NoGrad no_grad;
+    fill_(narrow.weight.value, 3);
+  }
+  save_weights(narrow, dir_ / "file");
+  Linear wide(3, 2);
+  load_weights(wide, dir_ / "file");
+  EXPECT_EQ(wide.weight.value.to_vector<float>(), std::vector<float>(6, 3));
 }
 
 // Weights of Net with a counter missing, a stranger and a wrong shape.
