@@ -236,6 +236,37 @@ TEST(OptimizerSteps, TakeGroupsDtypesAndManyElementsInOneCall) {
   EXPECT_EQ(arenas.get(arenas.first, 3), (Values{0}));  // its group has no momentum
 }
 
+TEST(OptimizerSteps, FindEachOfManyParameters) {
+  std::vector<Parameter> parameters;
+  for (int64_t i = 0; i < 1000; ++i) {
+    const int64_t length = i % 5 == 0 ? 0 : i * 7 % 70;
+    parameters.push_back({.value = Values(size_t(length), double(i)),
+                          .group = i % 2,
+                          .dtype = i % 3 == 0 ? DType::f64 : DType::f32,
+                          .active = i % 11 != 0});
+  }
+  Arenas arenas(parameters);
+  for (size_t i = 0; i < 1000; ++i) {
+    arenas.set(arenas.grads, i, Values(parameters[i].value.size(), 1 + double(i % 4)));
+  }
+  sgd(arenas, {{0.5, 0, 0, 0}, {0.25, 0, 0, 0}}, {.momentum = false});
+  double squares = 0;
+  for (size_t i = 0; i < 1000; ++i) {
+    const bool active = i % 11 != 0;
+    const size_t length = parameters[i].value.size();
+    const double grad = 1 + double(i % 4), rate = i % 2 == 0 ? 0.5 : 0.25;
+    const Values expected(length, double(i) - (active ? rate * grad : 0));
+    EXPECT_EQ(arenas.get(arenas.values, i), expected) << i;
+    if (active) squares += double(length) * grad * grad;
+  }
+  const Tensor norm = Tensor::empty({}, {.dtype = DType::f64});
+  clip_by_norm(arenas, norm, 1e9);
+  EXPECT_EQ(norm.item<double>(), std::sqrt(squares));  // of whole numbers: exact
+  adam(arenas, {{0.5, 0.9, 0.99, 1e-8, 0, 0}, {0.5, 0.9, 0.99, 1e-8, 0, 0}});
+  const auto steps = arenas.steps.to_vector<int64_t>();
+  for (size_t i = 0; i < 1000; ++i) EXPECT_EQ(steps[i], i % 11 != 0) << i;
+}
+
 TEST(OptimizerSteps, NeedNoMomentumWhenNoGroupHasAny) {
   Arenas arenas(std::vector<Parameter>{{.value = {1}}});
   arenas.set(arenas.grads, 0, {0.5});
@@ -351,8 +382,7 @@ TEST(OptimizerSteps, TakeNoParametersAtAll) {
   EXPECT_EQ(norm.item<double>(), 0);
 }
 
-// Values that are exact in bf16 and gradients that are 1: with masters a step moves the value as
-// far as a real number, rounded; by itself it is too small to move anything (2^-8 at 1).
+// Steps of 2^-12 (bf16) and 2^-15 (f16) from 1, where the next numbers are 2^-7 and 2^-10 away.
 TEST(OptimizerSteps, AddUpInMastersWhatSixteenBitsCannotHold) {
   const double lr = 0x1p-12;
   const std::vector<double> start(300, 1.0);  // more than is rounded at once

@@ -343,7 +343,7 @@ class Parity final : public Decorator {
     const bool draws = std::visit([]<class K>(const K&) { return is_random<K>; }, call.any());
     const CopiedCall reference(before, [&](const TensorView& view) {
       if (as_they_are || !is_floating(view.dtype)) return view.dtype;
-      return draws && view.dtype != DType::f64 ? DType::f32 : DType::f64;
+      return draws ? view.dtype : DType::f64;
     });
     on_cpu(reference.call());
     const Bound allowed =
