@@ -125,12 +125,14 @@ const void* scalar(DType dtype, bool is_one) {
   return dtype == DType::f64 ? static_cast<const void*>(&doubles[is_one]) : &floats[is_one];
 }
 
+// ReLU is left to our own kernel: cuBLASLt's turns NaN into 0, and a model whose weights are NaN
+// would train on without a sign of it.
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   switch (epilogue) {
-    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::none:
+    case Epilogue::relu: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias:
+    case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
@@ -316,16 +318,14 @@ std::optional<Plan> restored(Context& context, const Product& p, const ProductOp
 
 // -- running -------------------------------------------------------------------------------------
 
-void run_epilogue(Context& context, const Product& p, const ProductOperands& operands) {
-  switch (p.epilogue) {
-    case Epilogue::none: return;
-    case Epilogue::bias:
-    case Epilogue::relu:
-    case Epilogue::bias_relu:
-      return add_bias(context, operands.y, operands.bias, p.epilogue != Epilogue::bias);
-    case Epilogue::bias_gradient:
-      return run(context, kernels::Reduce{.x = operands.a, .y = operands.bias, .dims = 1});
+// What the product's own kernel did not do: all of the epilogue, or its ReLU.
+void run_epilogue(Context& context, const Product& p, const ProductOperands& operands, bool fused) {
+  const bool relu = p.epilogue == Epilogue::relu || p.epilogue == Epilogue::bias_relu;
+  if (p.epilogue == Epilogue::none || (fused && !relu)) return;
+  if (p.epilogue == Epilogue::bias_gradient) {
+    return run(context, kernels::Reduce{.x = operands.a, .y = operands.bias, .dims = 1});
   }
+  add_bias(context, operands.y, fused ? TensorView() : operands.bias, relu);
 }
 
 cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
@@ -343,7 +343,7 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
       operands.a.data, plan.a, scalar(dtype, p.accumulate), operands.y.data, plan.y,
       operands.y.data, plan.y, &plan.algorithm, workspace ? workspace->data() : nullptr,
       plan.workspace_bytes, context.compute);
-  if (status == CUBLAS_STATUS_SUCCESS && !plan.fused) run_epilogue(context, p, operands);
+  if (status == CUBLAS_STATUS_SUCCESS) run_epilogue(context, p, operands, plan.fused);
   return status;
 }
 
