@@ -19,8 +19,8 @@ class FastDivisor {
   }
 
   __host__ __device__ uint32_t divisor() const { return divisor_; }
-  __device__ uint32_t quotient(uint32_t dividend) const {
-    return (__umulhi(dividend, magic_) + dividend) >> shift_;
+  __host__ __device__ uint32_t quotient(uint32_t dividend) const {
+    return (uint32_t((uint64_t(dividend) * magic_) >> 32) + dividend) >> shift_;
   }
 
  private:
@@ -33,8 +33,8 @@ class WideDivisor {
   using Index = uint64_t;
 
   explicit WideDivisor(uint64_t divisor) : divisor_(divisor) {}
-  __device__ uint64_t divisor() const { return divisor_; }
-  __device__ uint64_t quotient(uint64_t dividend) const { return dividend / divisor_; }
+  __host__ __device__ uint64_t divisor() const { return divisor_; }
+  __host__ __device__ uint64_t quotient(uint64_t dividend) const { return dividend / divisor_; }
 
  private:
   uint64_t divisor_;

@@ -21,7 +21,7 @@ struct NestOffsets {
     int64_t at[N];
   };
   // The operands' offsets at an element of the output.
-  __device__ Offsets operator()(uint32_t element) const {
+  __host__ __device__ Offsets operator()(uint32_t element) const {
     Offsets offsets{};
     for (int d = rank - 1; d > 0; --d) {
       const uint32_t rest = size[d].quotient(element);
