@@ -59,8 +59,7 @@ TEST(LoopNest, CutsWhatHasTooManyElementsFor31Bits) {
   nest.for_parts([&](const LoopNest<1>& part, int64_t first, const auto& offsets) {
     EXPECT_EQ(first, expected);
     EXPECT_LE(part.total(), INT32_MAX);
-    const int64_t inner = int64_t(1)
-                          << 30;  // the part starts within y's innermost dimension or at it
+    const int64_t inner = int64_t(1) << 30;
     EXPECT_EQ(offsets[0], first / inner / 5 + first / inner % 5 * 3 + first % inner * 15);
     expected += part.total();
   });
