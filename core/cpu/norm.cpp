@@ -64,7 +64,8 @@ void chunk_moments(const T* x, int64_t first, int64_t last, int64_t channels, do
   // About the rounded mean; moved to the mean itself (Steiner).
   for (int64_t c = 0; c < channels; ++c) {
     const double rounding = mean[c] - double(pivot[c]);
-    squares[c] = std::max(0.0, squares[c] - double(last - first) * rounding * rounding);
+    squares[c] =
+        std::max(squares[c] - double(last - first) * rounding * rounding, 0.0);  // NaN stays
   }
 }
 
