@@ -27,6 +27,7 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/memory_pool.h>
 #include <adret/core/random.h>
+#include <adret/core/scope.h>
 #include <adret/core/tensor.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>

@@ -123,6 +123,7 @@ class Engine {
 
   void step(BackwardState& state) {
     Node& node = *state.node;
+    const FunctionScope scope = FunctionScope::backward(node.name());
     if (auto* leaf = as_leaf(&node)) {
       if (!into_leaves_) return;
       leaf->backward(state.pending);

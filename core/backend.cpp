@@ -1,4 +1,4 @@
-// The backends' slots, this thread's decorators and names, and the way of a kernel call.
+// The backends' slots, this thread's decorators, and the way of a kernel call.
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -8,21 +8,22 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <utility>
-#include <vector>
 
 namespace adret {
 namespace {
 
 constexpr size_t devices_of_a_type = 16;
 
-// Made when first asked for; never destroyed, as tensors in static storage may outlive main.
-struct Slots {
-  std::array<std::array<std::unique_ptr<Backend>, devices_of_a_type>, 2> owned;
-  std::array<std::array<std::atomic<Backend*>, devices_of_a_type>, 2> ready{};
-  std::mutex loading;
+struct Slot {
+  std::unique_ptr<Backend> owned;
+  std::atomic<Backend*> ready{nullptr};
+  std::mutex loading;  // of this one: a GPU takes half a second, and need not keep the CPU waiting
 };
+using Slots = std::array<std::array<Slot, devices_of_a_type>, 2>;
 
+// Filled when first asked for; never destroyed, as tensors in static storage may outlive main.
 Slots& slots() {
   static Slots* instance = new Slots;
   return *instance;
@@ -37,25 +38,26 @@ size_t index_of(Device device) {
   return device.index;
 }
 
+Slot& slot_of(Device device) { return slots()[size_t(device.type)][index_of(device)]; }
+
 Backend& load(Device device) {
-  const size_t type = size_t(device.type), index = index_of(device);
-  const std::lock_guard lock(slots().loading);
-  std::unique_ptr<Backend>& backend = slots().owned[type][index];
-  if (!backend) backend = device.is_cpu() ? load_cpu_backend() : load_cuda_backend(device.index);
-  slots().ready[type][index] = backend.get();
-  return *backend;
+  Slot& slot = slot_of(device);
+  const std::lock_guard lock(slot.loading);
+  if (!slot.owned) {
+    slot.owned = device.is_cpu() ? load_cpu_backend() : load_cuda_backend(device.index);
+  }
+  slot.ready = slot.owned.get();
+  return *slot.owned;
 }
 
 thread_local Decorator* innermost = nullptr;
-thread_local std::vector<const char*> names;
 
 }  // namespace
 
 Backend& backend_for(Device device) {
   if (device.index < devices_of_a_type) {
-    Backend* backend =
-        slots().ready[size_t(device.type)][device.index].load(std::memory_order_acquire);
-    if (backend) [[likely]]
+    const Slot& slot = slots()[size_t(device.type)][device.index];
+    if (Backend* backend = slot.ready.load(std::memory_order_acquire)) [[likely]]
       return *backend;
   }
   return load(device);
@@ -63,11 +65,59 @@ Backend& backend_for(Device device) {
 
 std::unique_ptr<Backend> set_backend(Device device, std::unique_ptr<Backend> backend) {
   random::release_step_words(device);
-  const size_t type = size_t(device.type), index = index_of(device);
-  const std::lock_guard lock(slots().loading);
-  slots().ready[type][index] = backend.get();
-  return std::exchange(slots().owned[type][index], std::move(backend));
+  Slot& slot = slot_of(device);
+  const std::lock_guard lock(slot.loading);
+  slot.ready = backend.get();
+  return std::exchange(slot.owned, std::move(backend));
 }
+
+std::string device_report(Device device) {
+  const std::string report = backend_for(device).services().report();
+  return to_string(device) + (report.empty() ? "" : ": " + report);
+}
+
+// -- copies that nothing runs beside
+// ---------------------------------------------------------------
+
+namespace {
+
+class PlainBuffer final : public HostBuffer {
+ public:
+  explicit PlainBuffer(size_t bytes) : HostBuffer(::operator new(bytes, alignment)) {}
+  ~PlainBuffer() override { ::operator delete(data_, alignment); }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+};
+
+}  // namespace
+
+std::unique_ptr<HostBuffer> DeviceServices::host_buffer(size_t bytes) {
+  try {
+    return std::make_unique<PlainBuffer>(bytes);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("[host_buffer] the host has no room for " + std::to_string(bytes) + " bytes");
+  }
+}
+
+Moment DeviceServices::upload(std::span<const MemoryCopy> copies, const Moment& after) {
+  run_after(after);
+  for (const auto& [to, from, bytes] : copies) copy(to, from, bytes, CopyKind::host_to_device);
+  return {};
+}
+
+Moment DeviceServices::download(std::span<const MemoryCopy> copies, const Moment& after) {
+  run_after(after);
+  for (const auto& [to, from, bytes] : copies) copy(to, from, bytes, CopyKind::device_to_host);
+  return {};
+}
+
+void DeviceServices::run_after(const Moment& moment) {
+  if (moment) moment->wait();
+}
+
+// -- decorators
+// ------------------------------------------------------------------------------------
 
 Decorator::Decorator() : next_(innermost) { innermost = this; }
 Decorator::~Decorator() { innermost = next_; }
@@ -101,15 +151,6 @@ Device device_of(const Kernel& kernel) {
         return Device::cpu();
       },
       kernel.any());
-}
-
-NameScope::NameScope(const char* name) { names.push_back(name); }
-NameScope::~NameScope() { names.pop_back(); }
-
-std::string NameScope::path() {
-  std::string path;
-  for (const char* name : names) path += (path.empty() ? "" : "/") + std::string(name);
-  return path;
 }
 
 }  // namespace adret

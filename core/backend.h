@@ -2,9 +2,12 @@
 #pragma once
 
 #include <adret/core/device.h>
+#include <adret/core/intrusive_ptr.h>
 #include <adret/core/memory_pool.h>
+#include <adret/core/scope.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 namespace adret {
@@ -12,6 +15,34 @@ namespace adret {
 struct Kernel;  // one call of any kernel, core/kernels/kernel.h
 
 enum class CopyKind { host_to_device, device_to_host, device_to_device };
+
+// A point in a device's work, reached when all that was asked for before it is done.
+class DeviceEvent : public RefCounted {
+ public:
+  virtual bool reached() = 0;
+  virtual void wait() = 0;  // the calling thread does, until it is reached
+};
+// A null one is reached.
+using Moment = IntrusivePtr<DeviceEvent>;
+
+// Host memory that a device can read and write while the host goes on.
+class HostBuffer {
+ public:
+  explicit HostBuffer(void* data) : data_(data) {}
+  virtual ~HostBuffer() = default;
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+  void* data() const { return data_; }
+
+ protected:
+  void* const data_;
+};
+
+struct MemoryCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
 
 // What a device offers beside computing.
 class DeviceServices {
@@ -22,6 +53,31 @@ class DeviceServices {
   virtual void copy(void* to, const void* from, size_t bytes, CopyKind kind) = 0;
   // Returns when everything run so far is done.
   virtual void synchronize() = 0;
+  // One line for the start of a run: the device, versions and paths of what it uses, and what is
+  // unusual about them.
+  virtual std::string report() { return {}; }
+
+  // -- copies beside the kernels, for input that is made ahead -----------------------------------
+  // Note [Copies beside kernels]
+  // upload and download go over a queue of their own. A batch, with two buffers in turn:
+  //   Moment there = services.upload(copies, last_use);  // from host buffers to device memory
+  //   services.run_after(there);                         // kernels from here on find it
+  //   ... kernels that read the memory ...
+  //   last_use = services.now();                         // the next upload into it waits for this
+  // A host buffer may be written again once the moment of its upload is reached. Memory that the
+  // pool gives out may still be in use by kernels that were run before: `after` must not be older
+  // than the allocation. Unless a device overrides them, these copy at once.
+
+  // Any thread may ask for one. Throws OutOfMemory.
+  virtual std::unique_ptr<HostBuffer> host_buffer(size_t bytes);
+  // Behind all kernels and copies run so far.
+  virtual Moment now() { return {}; }
+  // Start when `after` is reached; the host's side lies in host buffers. Return the end of the last
+  // copy, up to which both sides must stay and be left alone.
+  virtual Moment upload(std::span<const MemoryCopy> copies, const Moment& after);
+  virtual Moment download(std::span<const MemoryCopy> copies, const Moment& after);
+  // What is run from now on waits for `moment`; the caller does not.
+  virtual void run_after(const Moment& moment);
 };
 
 class Backend {
@@ -39,6 +95,10 @@ Backend& backend_for(Device device);
 // empties the slot, so that the next use loads the device's own. Tensors of the old one must be
 // gone.
 std::unique_ptr<Backend> set_backend(Device device, std::unique_ptr<Backend> backend);
+
+// "cuda:0: NVIDIA H200, ...": what runs there, with versions and paths, in one line. Throws
+// DeviceError as backend_for does.
+std::string device_report(Device device);
 
 // The instruction set of the CPU kernels in use, for reports: "x86-64-v3".
 std::string cpu_arch();
@@ -64,15 +124,5 @@ class Decorator {
 
 // Runs a call through this thread's decorators on the backend of its operands' device.
 void dispatch(const Kernel& call);
-
-// A name on this thread's stack of functions and modules, for reports ("fit/lenet/conv1/conv2d").
-class NameScope {
- public:
-  explicit NameScope(const char* name);  // must outlive the scope
-  ~NameScope();
-  NameScope(const NameScope&) = delete;
-  NameScope& operator=(const NameScope&) = delete;
-  static std::string path();
-};
 
 }  // namespace adret

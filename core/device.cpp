@@ -1,4 +1,5 @@
-// Reading and printing of device names.
+// Reading and printing of device names, and the choice of the best device.
+#include <adret/core/backend.h>
 #include <adret/core/device.h>
 #include <adret/core/error.h>
 #include <fmt/core.h>
@@ -8,7 +9,18 @@
 
 namespace adret {
 
+Device Device::best(std::string* why) {
+  try {
+    backend_for(cuda());
+    return cuda();
+  } catch (const DeviceError& error) {
+    if (why) *why = error.what();
+    return cpu();
+  }
+}
+
 Device Device::parse(std::string_view text) {
+  if (text == "auto") return best();
   if (text == "cpu") return cpu();
   if (text == "cuda") return cuda();
   if (text.starts_with("cuda:")) {
@@ -19,7 +31,8 @@ Device Device::parse(std::string_view text) {
       return cuda(index);
     }
   }
-  throw DeviceError(fmt::format("[device] unknown device \"{}\"; use cpu, cuda or cuda:N", text));
+  throw DeviceError(
+      fmt::format("[device] unknown device \"{}\"; use auto, cpu, cuda or cuda:N", text));
 }
 
 std::string to_string(Device device) {

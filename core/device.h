@@ -16,7 +16,9 @@ struct Device {
 
   static constexpr Device cpu() { return {}; }
   static constexpr Device cuda(uint8_t index = 0) { return {DeviceType::cuda, index}; }
-  // Reads "cpu", "cuda" or "cuda:N"; throws DeviceError for anything else.
+  // The first CUDA device if it can be used, else the CPU; `why` then gets the reason.
+  static Device best(std::string* why = nullptr);
+  // Reads "cpu", "cuda", "cuda:N", or "auto" for best(); throws DeviceError for anything else.
   static Device parse(std::string_view text);
 
   constexpr bool is_cpu() const { return type == DeviceType::cpu; }

@@ -1,5 +1,6 @@
 // The caching allocator: segments from the raw allocator, split into blocks and joined again.
 #include <adret/core/error.h>
+#include <adret/core/memory_holders.h>
 #include <adret/core/memory_pool.h>
 #include <fmt/core.h>
 
@@ -35,6 +36,8 @@ struct MemoryPool::Block {
   Block* after = nullptr;
   Block* previous = nullptr;  // neighbours in the bin
   Block* next = nullptr;
+  Impl* pool = nullptr;
+  uint32_t holder = 0;  // while in use
   bool in_use = false;
   bool small = false;
 
@@ -146,15 +149,27 @@ std::string in_units(size_t bytes) {
 
 }  // namespace
 
+struct MemoryPool::Relatives {
+  std::mutex mutex;  // taken before a pool's own
+  std::vector<Impl*> pools;
+
+  void free_caches();
+  size_t reserved();
+};
+
 struct MemoryPool::Impl {
-  std::string name;
+  const std::string name;
   RawAllocator& raw;
-  MemoryPoolOptions options;
+  const MemoryPoolOptions options;
+  const std::shared_ptr<Relatives> relatives;
   mutable std::mutex mutex;
   Bins small, large;
   std::deque<Block> records;  // owns every Block; they are reused, never erased
   Block* spare = nullptr;     // records without memory, linked by `next`
   MemoryStats stats;
+  Holders holders;
+  size_t blocks_in_use = 0;
+  bool orphaned = false;  // its MemoryPool is gone
 
   Bins& bins(const Block* block) { return block->small ? small : large; }
 
@@ -172,26 +187,61 @@ struct MemoryPool::Impl {
     spare = block;
   }
 
-  // A free block (not in a bin) over a new segment for a request of `size` bytes, or null.
-  Block* grow(size_t size) {
+  // A free block (not in a bin) over a new piece of raw memory, or null.
+  Block* grow(size_t bytes, bool is_small) {
+    auto* data = static_cast<std::byte*>(raw.allocate(bytes));
+    if (!data) return nullptr;
     Block* block = new_record();
-    block->small = size <= small_limit;
-    block->size = segment_size(size);
-    block->data = static_cast<std::byte*>(raw.allocate(block->size));
-    if (!block->data) {
-      ++stats.retries;
-      free_cache();
-      block->size = size;  // when memory is short, a segment that just fits
-      block->data = static_cast<std::byte*>(raw.allocate(block->size));
-    }
-    if (!block->data) {
-      retire(block);
-      return nullptr;
-    }
+    block->pool = this;
+    block->small = is_small;
+    block->size = bytes;
+    block->data = data;
     if (options.poison_free) ADRET_POISON(block->data, block->size);
     stats.reserved += block->size;
     stats.cached += block->size;
     return block;
+  }
+
+  // A free block (not in a bin) for a request, with what it leaves over cut off, or null. When
+  // memory is short a new segment just fits.
+  Block* take(size_t bytes, bool is_short) {
+    if (options.pass_through) {
+      stats.misses += !is_short;
+      return grow(bytes, false);
+    }
+    const size_t size = round_up(bytes, options.alignment);
+    const bool is_small = size <= small_limit;
+    Bins& arena = is_small ? small : large;
+    Block* block = arena.find(size);
+    if (block) {
+      arena.remove(block);
+    } else {
+      stats.misses += !is_short;
+      block = grow(is_short ? size : segment_size(size), is_small);
+    }
+    if (block) split(block, size);
+    return block;
+  }
+
+  void give_back(Block* block) {
+    if (options.poison_free) ADRET_POISON(block->data, block->size);
+    holders.subtract(block->holder, block->size);
+    stats.current -= block->size;
+    stats.cached += block->size;
+    --blocks_in_use;
+    block->in_use = false;
+    if (options.pass_through) return release(block);
+    Bins& arena = bins(block);
+    if (block->after && !block->after->in_use) {
+      arena.remove(block->after);
+      join(block);
+    }
+    if (block->before && !block->before->in_use) {
+      block = block->before;
+      arena.remove(block);
+      join(block);
+    }
+    arena.insert(block);
   }
 
   // Cuts what a request of `size` bytes leaves over into a free block, if it is of use.
@@ -201,6 +251,7 @@ struct MemoryPool::Impl {
     Block* tail = new_record();
     tail->data = block->data + size;
     tail->size = rest;
+    tail->pool = this;
     tail->small = block->small;
     tail->before = block;
     tail->after = block->after;
@@ -219,62 +270,131 @@ struct MemoryPool::Impl {
     retire(tail);
   }
 
+  // Returns a free block that is a whole segment, and in no bin, to the raw allocator.
+  void release(Block* block) {
+    if (options.poison_free) ADRET_UNPOISON(block->data, block->size);
+    raw.deallocate(block->data, block->size);
+    stats.reserved -= block->size;
+    stats.cached -= block->size;
+    retire(block);
+  }
+
   size_t free_cache() {
     const size_t before = stats.reserved;
     for (Bins* arena : {&small, &large}) {
       arena->for_each([&](Block* block) {
         if (!block->is_whole_segment()) return;
         arena->remove(block);
-        if (options.poison_free) ADRET_UNPOISON(block->data, block->size);
-        raw.deallocate(block->data, block->size);
-        stats.reserved -= block->size;
-        stats.cached -= block->size;
-        retire(block);
+        release(block);
       });
     }
     return before - stats.reserved;
   }
 
-  [[noreturn]] void fail(size_t bytes) {
+  // Unlocks first.
+  [[noreturn]] void fail(size_t bytes, std::unique_lock<std::mutex>& lock) {
     ++stats.failures;
-    throw OutOfMemory(fmt::format(
-        "[memory] {} has no room for {} ({} bytes), also after freeing its cache: {} in use, {} "
-        "cached in pieces, {} reserved; use a smaller batch or model, or free tensors",
-        name, in_units(bytes), bytes, in_units(stats.current), in_units(stats.cached),
-        in_units(stats.reserved)));
+    std::string text = fmt::format(
+        "[memory] {} has no room for {} ({} bytes), also after freeing "
+        "its cache: ",
+        name, in_units(bytes), bytes);
+    if (const auto free = raw.free_bytes()) text += fmt::format("{} free, ", in_units(*free));
+    text += fmt::format("{} in use, {} cached in pieces, {} reserved", in_units(stats.current),
+                        in_units(stats.cached), in_units(stats.reserved));
+    std::string most;
+    for (const MemoryHolder& holder : holders.largest(10)) {
+      most += fmt::format("{}{} {} in {}", most.empty() ? "" : ", ", holder.name,
+                          in_units(holder.bytes), holder.blocks);
+    }
+    const size_t mine = stats.reserved;
+    lock.unlock();
+    const size_t all = relatives->reserved();
+    if (all > mine)
+      text += fmt::format(", {} reserved by the device's other pools", in_units(all - mine));
+    if (!most.empty()) text += "; most is held by " + most;
+    throw OutOfMemory(text + "; use a smaller batch or model, or free tensors");
   }
 };
 
-MemoryPool::MemoryPool(std::string name, RawAllocator& raw, MemoryPoolOptions options)
-    : impl_(new Impl{.name = std::move(name), .raw = raw, .options = options}) {
-  if (!std::has_single_bit(options.alignment) || options.alignment < 8) {
-    throw Error(
-        fmt::format("[memory] {}: an alignment is a power of two from 8 on, "
-                    "not {}",
-                    impl_->name, options.alignment));
+void MemoryPool::Relatives::free_caches() {
+  const std::lock_guard lock(mutex);
+  for (Impl* pool : pools) {
+    const std::lock_guard pool_lock(pool->mutex);
+    pool->free_cache();
   }
 }
 
-MemoryPool::~MemoryPool() { free_cache(); }
+size_t MemoryPool::Relatives::reserved() {
+  const std::lock_guard lock(mutex);
+  size_t sum = 0;
+  for (const Impl* pool : pools) {
+    const std::lock_guard pool_lock(pool->mutex);
+    sum += pool->stats.reserved;
+  }
+  return sum;
+}
 
-MemoryPool::Allocation MemoryPool::allocate(size_t bytes) {
+MemoryPool::MemoryPool(std::string name, RawAllocator& raw, MemoryPoolOptions options)
+    : MemoryPool(std::unique_ptr<Impl>(new Impl{.name = std::move(name),
+                                                .raw = raw,
+                                                .options = options,
+                                                .relatives = std::make_shared<Relatives>()})) {}
+
+MemoryPool::MemoryPool(std::unique_ptr<Impl> impl) {
+  const size_t alignment = impl->options.alignment;
+  if (!std::has_single_bit(alignment) || alignment < 8) {
+    throw Error(
+        fmt::format("[memory] {}: an alignment is a power of two from 8 on, "
+                    "not {}",
+                    impl->name, alignment));
+  }
+  const std::lock_guard lock(impl->relatives->mutex);
+  impl->relatives->pools.push_back(impl.get());
+  impl_ = impl.release();
+}
+
+MemoryPool::~MemoryPool() {
+  {
+    const std::lock_guard lock(impl_->relatives->mutex);
+    std::erase(impl_->relatives->pools, impl_);
+  }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->free_cache();
+    impl_->orphaned = impl_->blocks_in_use > 0;
+    if (impl_->orphaned) return;
+  }
+  delete impl_;
+}
+
+std::unique_ptr<MemoryPool> MemoryPool::make_private(std::string name) const {
+  return std::unique_ptr<MemoryPool>(
+      new MemoryPool(std::unique_ptr<Impl>(new Impl{.name = std::move(name),
+                                                    .raw = impl_->raw,
+                                                    .options = impl_->options,
+                                                    .relatives = impl_->relatives})));
+}
+
+MemoryPool::Allocation MemoryPool::allocate(size_t bytes, const CurrentFunction& holder) {
   Impl& pool = *impl_;
-  const std::lock_guard lock(pool.mutex);
+  std::unique_lock lock(pool.mutex);
   ++pool.stats.allocations;
   if (bytes == 0) return {};
-  if (bytes > std::numeric_limits<size_t>::max() / 2) pool.fail(bytes);  // rounding would overflow
-  const size_t size = round_up(bytes, pool.options.alignment);
-  Bins& bins = size <= small_limit ? pool.small : pool.large;
-  Block* block = bins.find(size);
-  if (block) {
-    bins.remove(block);
-  } else {
-    ++pool.stats.misses;
-    block = pool.grow(size);
-    if (!block) pool.fail(bytes);
+  if (bytes > std::numeric_limits<size_t>::max() / 2) pool.fail(bytes, lock);  // rounding overflows
+  const uint32_t index = pool.holders.find(holder);
+  Block* block = pool.take(bytes, false);
+  if (!block) {
+    ++pool.stats.retries;
+    lock.unlock();  // relatives lock each other's pools
+    pool.relatives->free_caches();
+    lock.lock();
+    block = pool.take(bytes, true);
+    if (!block) pool.fail(bytes, lock);
   }
-  pool.split(block, size);
   block->in_use = true;
+  block->holder = index;
+  pool.holders.add(index, block->size);
+  ++pool.blocks_in_use;
   pool.stats.cached -= block->size;
   pool.stats.current += block->size;
   pool.stats.peak = std::max(pool.stats.peak, pool.stats.current);
@@ -283,25 +403,16 @@ MemoryPool::Allocation MemoryPool::allocate(size_t bytes) {
 }
 
 void MemoryPool::deallocate(Allocation allocation) noexcept {
-  Block* block = allocation.block;
-  if (!block) return;
-  Impl& pool = *impl_;
-  const std::lock_guard lock(pool.mutex);
-  if (pool.options.poison_free) ADRET_POISON(block->data, block->size);
-  pool.stats.current -= block->size;
-  pool.stats.cached += block->size;
-  block->in_use = false;
-  Bins& bins = pool.bins(block);
-  if (block->after && !block->after->in_use) {
-    bins.remove(block->after);
-    pool.join(block);
+  if (!allocation.block) return;
+  Impl* const pool = allocation.block->pool;
+  {
+    const std::lock_guard lock(pool->mutex);
+    pool->give_back(allocation.block);
+    if (!pool->orphaned) return;
+    pool->free_cache();
+    if (pool->blocks_in_use > 0) return;
   }
-  if (block->before && !block->before->in_use) {
-    block = block->before;
-    bins.remove(block);
-    pool.join(block);
-  }
-  bins.insert(block);
+  delete pool;
 }
 
 size_t MemoryPool::free_cache() noexcept {
@@ -312,6 +423,11 @@ size_t MemoryPool::free_cache() noexcept {
 MemoryStats MemoryPool::stats() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->stats;
+}
+
+std::vector<MemoryHolder> MemoryPool::holders(size_t most) const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->holders.largest(most);
 }
 
 void MemoryPool::reset_peak() {

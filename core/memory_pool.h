@@ -2,20 +2,27 @@
 // design for host and device memory.
 #pragma once
 
+#include <adret/core/scope.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace adret {
 
-// Where a pool gets its memory: malloc, cudaMalloc, or a fake with a budget in tests.
+// Where a pool gets its memory: malloc, cudaMalloc, or a fake with a budget in tests. Pools may
+// share one, so it is thread-safe.
 class RawAllocator {
  public:
   virtual ~RawAllocator() = default;
   // At least `bytes` bytes aligned for the pool, or null when there are none. Never throws.
   virtual void* allocate(size_t bytes) noexcept = 0;
   virtual void deallocate(void* data, size_t bytes) noexcept = 0;
+  // What could still be had, for reports; nothing where it cannot be told.
+  virtual std::optional<size_t> free_bytes() noexcept { return std::nullopt; }
 };
 
 // Bytes unless named otherwise.
@@ -30,8 +37,18 @@ struct MemoryStats {
   int64_t failures = 0;     // OutOfMemory thrown
 };
 
+// What the blocks in use of one function (or of a module, outside of functions) come to.
+struct MemoryHolder {
+  std::string name;  // "conv2d", "conv2d backward", "fit/lenet"
+  size_t bytes = 0;
+  int64_t blocks = 0;
+};
+
 struct MemoryPoolOptions {
   size_t alignment = 64;  // every pointer and size is a multiple of it; a power of two from 8 on
+  // Each allocation is one of the raw allocator's, of just its bytes, and is freed at once: for
+  // tools that look for accesses out of bounds, which a cache hides. The raw allocator aligns.
+  bool pass_through = false;
   // In an AddressSanitizer build, a touch of a free block is reported. For host memory only.
   bool poison_free = false;
 };
@@ -45,28 +62,41 @@ class MemoryPool {
     Block* block = nullptr;
   };
 
-  // `name` appears in errors; `raw` must outlive the pool. Throws Error for a bad alignment.
+  // `name` appears in errors; `raw` must outlive the pool and its blocks. Throws Error for a bad
+  // alignment.
   MemoryPool(std::string name, RawAllocator& raw, MemoryPoolOptions options = {});
-  // Returns the cached segments; those with a block in use are left to their users.
+  // Returns the cached segments. Blocks in use stay valid; the last one that comes back takes the
+  // rest along.
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Zero bytes give a null pointer and no block. When the raw allocator fails, frees the cache and
-  // retries once, with a segment that just fits; then throws OutOfMemory saying what was asked,
-  // held and cached.
-  Allocation allocate(size_t bytes);
-  void deallocate(Allocation allocation) noexcept;
+  // An empty pool over the same raw allocator that shares no memory with this one, but frees its
+  // cache when this one runs out, and the other way round. For what must keep its addresses, as a
+  // captured step.
+  std::unique_ptr<MemoryPool> make_private(std::string name) const;
+
+  // Zero bytes give a null pointer and no block. When the raw allocator fails, frees the caches of
+  // this pool and its relatives and retries once, with a segment that just fits; then throws
+  // OutOfMemory saying what was asked, free, held and cached, and who holds most.
+  Allocation allocate(size_t bytes, const CurrentFunction& holder = {});
+  // To the pool that it came from.
+  static void deallocate(Allocation allocation) noexcept;
 
   // Returns every cached segment without a block in use to the raw allocator; bytes returned.
   size_t free_cache() noexcept;
 
   MemoryStats stats() const;
+  // Those that hold most, the largest first.
+  std::vector<MemoryHolder> holders(size_t most = 10) const;
   void reset_peak();
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Relatives;  // the pools over one raw allocator
+  explicit MemoryPool(std::unique_ptr<Impl> impl);
+
+  Impl* impl_;  // lives on while blocks are in use
 };
 
 }  // namespace adret

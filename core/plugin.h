@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adret/core/backend.h>
+#include <adret/core/compute_mode.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 
@@ -18,13 +19,24 @@ struct BackendPlugin {
   std::unique_ptr<Backend> (*make)(uint8_t device);  // throws DeviceError
 };
 
-// Differs between builds whose kernel lists or structs differ: they must not be mixed.
+// Differs between builds that must not be mixed: other versions of the library, lists of kernels,
+// or layouts of what crosses between it and a backend.
 constexpr uint64_t plugin_stamp() {
   uint64_t hash = 1469598103934665603u;  // FNV-1a
-  for (uint64_t part :
-       {uint64_t(std::variant_size_v<kernels::AnyKernel>), uint64_t(sizeof(Kernel)),
-        uint64_t(sizeof(TensorView)), uint64_t(sizeof(Tensor)), uint64_t(sizeof(BackendPlugin))}) {
-    hash = (hash ^ part) * 1099511628211u;
+  const auto add = [&hash](uint64_t part) { hash = (hash ^ part) * 1099511628211u; };
+  const auto add_text = [&add](const char* text) {
+    for (; *text; ++text) add(uint64_t(*text));
+    add(0);
+  };
+  add_text(ADRET_VERSION);
+  const auto add_kernels = [&]<class... K>(const std::variant<K...>*) {
+    ((add_text(K::name), add(sizeof(K)), add(alignof(K))), ...);
+  };
+  add_kernels(static_cast<const kernels::AnyKernel*>(nullptr));
+  for (const size_t size : {sizeof(Kernel), sizeof(Tensor), sizeof(TensorView), sizeof(ComputeMode),
+                            sizeof(MemoryStats), sizeof(MemoryPool), sizeof(MemoryPoolOptions),
+                            sizeof(Storage), sizeof(BackendPlugin)}) {
+    add(size);
   }
   return hash;
 }

@@ -21,9 +21,30 @@ class VersionCounter : public RefCounted {
   uint32_t value_ = 0;
 };
 
+// While it lives, what this thread allocates on a device comes from `pool`: one that make_private()
+// of the device's own gave, which must outlive the scope. Blocks go back to the pool they came
+// from, also after the scope, and may outlive the pool.
+class PoolScope {
+ public:
+  PoolScope(Device device, MemoryPool& pool);
+  ~PoolScope();
+  PoolScope(const PoolScope&) = delete;
+  PoolScope& operator=(const PoolScope&) = delete;
+
+ private:
+  friend MemoryPool& pool_for(Device device);
+  const Device device_;
+  MemoryPool& pool_;
+  const PoolScope* const outer_;
+};
+
+// Where this thread's next block on a device comes from. Throws DeviceError.
+MemoryPool& pool_for(Device device);
+
 class Storage : public VersionCounter {
  public:
-  // Throws OutOfMemory, or DeviceError when the device has no backend.
+  // From the pool of the device, or of the innermost PoolScope for it. Throws OutOfMemory, or
+  // DeviceError when the device has no backend.
   static IntrusivePtr<Storage> allocate(size_t bytes, Device device);
 
   void* data() const { return allocation_.data; }
@@ -34,7 +55,6 @@ class Storage : public VersionCounter {
   Storage(MemoryPool& pool, size_t bytes, Device device);
   ~Storage() override;
 
-  MemoryPool& pool_;
   MemoryPool::Allocation allocation_;
   size_t bytes_;
   Device device_;

@@ -51,6 +51,7 @@ void upload(const Tensor& to, const void* from) {
 }
 
 ParameterArena::ParameterArena(const std::vector<Group>& groups) {
+  const FunctionScope scope("parameters and gradients");
   lay_out(groups);
   const Device device = parameters_[0]->value.device();
   const TensorOptions bytes{.dtype = DType::u8, .device = device};
@@ -187,6 +188,7 @@ bool ParameterArena::holds(const Leaf* leaf) const {
 }
 
 Tensor ParameterArena::make_state() const {
+  const FunctionScope scope("optimizer state");
   return Tensor::zeros({state_bytes_}, {.dtype = DType::u8, .device = device()});
 }
 

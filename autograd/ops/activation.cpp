@@ -82,6 +82,7 @@ struct GeluBackward final : Node {
 };
 
 Tensor activate(UnaryOp op, const Tensor& x) {
+  const FunctionScope scope(to_string(op));
   check::floating(to_string(op), {"x", x});
   Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = op});

@@ -11,6 +11,7 @@ namespace {
 using namespace kernels;
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
+  const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
   check::alike(function, {"a", a}, {"b", b});
   if (!is_comparison(op)) check::floating(function, {"a", a});

@@ -89,6 +89,7 @@ Shape infer(const Shape& x, const Shape& weight, const Conv2dParams& p) {
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
+  const FunctionScope scope("conv2d");
   check::alike("conv2d", {"x", x}, {"weight", weight});
   check::alike("conv2d", {"x", x}, {"bias", bias});
   check::floating("conv2d", {"x", x});

@@ -29,6 +29,7 @@ struct ToBackward final : Node {
 }  // namespace
 
 Tensor Tensor::clone() const {
+  const FunctionScope scope("clone");
   Tensor y = empty_like(*this);
   run(Copy{.x = *this, .y = y});
   record<CloneBackward>({y}, {*this});
@@ -36,6 +37,7 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(Device device) const {
+  const FunctionScope scope("to");
   if (device == this->device()) return *this;
   Tensor y = empty(shape(), {.dtype = dtype(), .device = device});
   {
@@ -47,6 +49,7 @@ Tensor Tensor::to(Device device) const {
 }
 
 Tensor Tensor::to(DType dtype) const {
+  const FunctionScope scope("to");
   if (dtype == this->dtype()) return *this;
   Tensor y = empty(shape(), {.dtype = dtype, .device = device()});
   run(Cast{.x = *this, .y = y});

@@ -28,6 +28,7 @@ struct DropoutNode final : Node {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
+  const FunctionScope scope("dropout");
   check::floating("dropout", {"x", x});
   if (!(p >= 0 && p <= 1)) {
     check::refuse("dropout", fmt::format("p is {}, wanted a probability in 0..1", p));

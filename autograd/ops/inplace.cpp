@@ -37,20 +37,27 @@ void copy_between_devices(const Tensor& to, const Tensor& from) {
   const CopyKind kind = up     ? CopyKind::host_to_device
                         : down ? CopyKind::device_to_host
                                : CopyKind::device_to_device;
-  backend_for(down ? from.device() : to.device())
-      .services()
-      .copy(to.data(), from.data(), from.bytes(), kind);
+  DeviceServices& services = backend_for(down ? from.device() : to.device()).services();
+  if (kind != CopyKind::device_to_device) {
+    return services.copy(to.data(), from.data(), from.bytes(), kind);
+  }
+  // Neither device knows what the other one does with the memory.
+  backend_for(from.device()).services().synchronize();
+  services.copy(to.data(), from.data(), from.bytes(), kind);
+  services.synchronize();
 }
 
 }  // namespace
 
 void fill_(const Tensor& x, double value) {
+  const FunctionScope scope("fill_");
   check_no_grad("fill_");
   run(Fill{.y = x, .value = value});
   x.bump_version();
 }
 
 void copy_(const Tensor& to, const Tensor& from) {
+  const FunctionScope scope("copy_");
   check_operands("copy_", to, from);
   if (to.data() == from.data()) return;
   if (to.device() == from.device()) {
@@ -62,6 +69,7 @@ void copy_(const Tensor& to, const Tensor& from) {
 }
 
 void add_(const Tensor& to, const Tensor& from) {
+  const FunctionScope scope("add_");
   check_operands("add_", to, from);
   check::same_device("add_", {"to", to}, {"from", from});
   run(Binary{.a = to, .b = from, .y = to, .op = BinaryOp::add});

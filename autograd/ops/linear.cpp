@@ -39,6 +39,7 @@ struct LinearProduct {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const LinearOptions& options) {
+  const FunctionScope scope("linear");
   check::alike("linear", {"x", x}, {"weight", weight});
   check::alike("linear", {"x", x}, {"bias", bias});
   check::floating("linear", {"x", x});

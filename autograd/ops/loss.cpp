@@ -104,6 +104,7 @@ void check_cross_entropy(const Tensor& logits, const Tensor& labels,
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options) {
+  const FunctionScope scope("cross_entropy");
   check_cross_entropy(logits, labels, options);
   const int64_t samples = labels.numel();
   const Tensor flat = logits.rank() == 2 ? logits : logits.reshape({samples, logits.size(-1)});
@@ -130,6 +131,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
 // -- mean squared error ----------------------------------------------------------------
 
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions& options) {
+  const FunctionScope scope("mse_loss");
   check::alike("mse_loss", {"prediction", prediction}, {"target", target});
   check::floating("mse_loss", {"prediction", prediction});
   if (prediction.shape() != target.shape()) {

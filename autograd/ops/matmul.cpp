@@ -63,6 +63,7 @@ std::string describe(const char* name, const Tensor& x, bool transposed) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
+  const FunctionScope scope("matmul");
   check::alike("matmul", {"a", a}, {"b", b});
   check::floating("matmul", {"a", a});
   const int rank = a.rank();

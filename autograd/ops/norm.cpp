@@ -220,6 +220,7 @@ void check_operands(const Operands& in, const BatchNormOptions& options) {
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
+  const FunctionScope scope("batch_norm");
   const Operands in{x, weight, bias, running_mean, running_var};
   check_operands(in, options);
   return options.training ? train(in, options) : evaluate(in, options);

@@ -99,6 +99,7 @@ Tensor scatter(const Tensor& dy, const Tensor& position, const Pool2dParams& poo
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options) {
+  const FunctionScope scope("max_pool2d");
   const Pool2dParams pool = complete(kernel, options);
   Tensor y = empty_like(x, infer("max_pool2d", x, pool, options.ceil_mode));
   Tensor position;  // only for a backward
@@ -148,11 +149,13 @@ Tensor average(const Tensor& x, const Pool2dParams& pool, const Tensor& y) {
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options) {
+  const FunctionScope scope("avg_pool2d");
   const Pool2dParams pool = complete(kernel, options);
   return average(x, pool, empty_like(x, infer("avg_pool2d", x, pool, options.ceil_mode)));
 }
 
 Tensor global_avg_pool2d(const Tensor& x) {
+  const FunctionScope scope("global_avg_pool2d");
   check::rank("global_avg_pool2d", {"x", x}, 4, "(N, H, W, C)");
   if (x.size(1) * x.size(2) == 0) {
     check::refuse("global_avg_pool2d",

@@ -74,6 +74,7 @@ struct ExtremeBackward final : Node {
 };
 
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
+  const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
   check::floating(function, {"x", x});
   const Reduced reduced = infer(function, x.shape(), options.dims);
@@ -116,6 +117,7 @@ Tensor min(const Tensor& x, const ReduceOptions& options) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  const FunctionScope scope("sum_to");
   if (x.shape() == shape) return x;
   check::floating("sum_to", {"x", x});
   if (shape.rank() > x.rank() || broadcast("sum_to", x.shape(), shape) != x.shape()) {

@@ -72,6 +72,7 @@ Tensor reshape(const Tensor& x, std::span<const int64_t> sizes) {
 }
 
 Tensor flatten(const Tensor& x) {
+  const FunctionScope scope("flatten");
   if (x.rank() == 0) check::refuse("flatten", "x is a scalar, wanted (N, ...)");
   const Shape flat = {x.size(0), x.rank() == 1 ? 1 : x.shape().without(0).numel()};
   // One channel or one pixel: C, H, W order is the order they are in.
@@ -97,6 +98,7 @@ struct PermuteBackward final : Node {
 }  // namespace
 
 Tensor permute(const Tensor& x, const std::vector<int>& order) {
+  const FunctionScope scope("permute");
   std::vector<int> resolved;
   uint32_t seen = 0;
   Permute call{.x = x};
@@ -229,6 +231,7 @@ struct ConcatenateBackward final : Node {
 }  // namespace
 
 Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end) {
+  const FunctionScope scope("slice");
   const int resolved = x.shape().resolve_dim("slice", dim);
   const int64_t size = x.size(resolved);
   const Range range{resolved, begin < 0 ? begin + size : begin, end < 0 ? end + size : end};
@@ -240,6 +243,7 @@ Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end) {
 }
 
 Tensor concatenate(const std::vector<Tensor>& tensors, int dim) {
+  const FunctionScope scope("concatenate");
   if (tensors.empty()) check::refuse("concatenate", "no tensors were given, wanted at least one");
   const Tensor& first = tensors[0];
   const int resolved = first.shape().resolve_dim("concatenate", dim);
@@ -281,6 +285,7 @@ struct BroadcastBackward final : Node {
 }  // namespace
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  const FunctionScope scope("broadcast_to");
   if (x.shape() == shape) return x;
   if (broadcast("broadcast_to", x.shape(), shape) != shape) {
     check::refuse("broadcast_to", fmt::format("x {} does not stretch to {}", to_string(x.shape()),

@@ -33,6 +33,7 @@ struct SoftmaxNode final : Node {
 };
 
 Tensor apply(const Tensor& x, int dim, bool log) {
+  const FunctionScope scope(function_name(log));
   check::floating(function_name(log), {"x", x});
   const int resolved = x.shape().resolve_dim(function_name(log), dim);
   Tensor y = empty_like(x);

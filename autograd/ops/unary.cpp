@@ -10,6 +10,7 @@ namespace {
 using namespace kernels;
 
 Tensor unary(const Tensor& x, const Unary& call) {
+  const FunctionScope scope(to_string(call.op));
   check::floating(to_string(call.op), {"x", x});
   Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});

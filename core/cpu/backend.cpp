@@ -1,6 +1,8 @@
 // Routes each kernel to its implementation; aligned host memory behind a pool.
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/plugin.h>
+#include <adret/core/thread_pool.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +30,9 @@ class CpuBackend final : public Backend, DeviceServices {
     if (bytes) std::memcpy(to, from, bytes);
   }
   void synchronize() override {}
+  std::string report() override {
+    return fmt::format("{} threads, kernels for {}", num_threads(), cpu_arch());
+  }
 
  private:
   HostAllocator allocator_;

@@ -195,15 +195,16 @@ TEST(MemoryPool, TakesASegmentThatJustFitsWhenMemoryIsShort) {
 TEST(MemoryPool, SaysWhatWasAskedHeldAndCachedWhenOutOfMemory) {
   FakeAllocator raw(64 * mib);
   MemoryPool pool("fake", raw);
-  const auto held = pool.allocate(40 * mib), small = pool.allocate(512 * kib);
+  const auto held = pool.allocate(40 * mib, {.name = "conv2d"}), small = pool.allocate(512 * kib);
   try {
     pool.allocate(30 * mib);
     FAIL();
   } catch (const OutOfMemory& error) {
     EXPECT_STREQ(error.what(),
                  "[memory] fake has no room for 30.00 MiB (31457280 bytes), also after freeing its "
-                 "cache: 40.50 MiB in use, 1.50 MiB cached in pieces, 42.00 MiB reserved; use a "
-                 "smaller batch or model, or free tensors");
+                 "cache: 22.00 MiB free, 40.50 MiB in use, 1.50 MiB cached in pieces, 42.00 MiB "
+                 "reserved; most is held by conv2d 40.00 MiB in 1, outside of functions 512.00 KiB "
+                 "in 1; use a smaller batch or model, or free tensors");
   }
   EXPECT_EQ(pool.stats().failures, 1);
   EXPECT_EQ(pool.stats().retries, 1);

@@ -90,7 +90,7 @@ TEST(Device, ReadsItsNames) {
   EXPECT_EQ(Device::parse("cuda:3"), Device::cuda(3));
   EXPECT_EQ(to_string(Device::cuda(1)), "cuda:1");
   for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:300", "cuda:1 "}) {
-    expect_error<DeviceError>([&] { return Device::parse(text); }, "use cpu, cuda or cuda:N");
+    expect_error<DeviceError>([&] { return Device::parse(text); }, "use auto, cpu, cuda or cuda:N");
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <map>
+#include <mutex>
+#include <optional>
 
 namespace adret::test {
 
@@ -18,6 +20,7 @@ class FakeAllocator final : public RawAllocator {
   }
 
   void* allocate(size_t bytes) noexcept override {
+    const std::lock_guard lock(mutex_);
     ++allocate_calls;
     if (bytes > budget_ - bytes_held()) return nullptr;
     void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -26,6 +29,7 @@ class FakeAllocator final : public RawAllocator {
   }
 
   void deallocate(void* data, size_t bytes) noexcept override {
+    const std::lock_guard lock(mutex_);
     const auto found = held_.find(data);
     if (found == held_.end() || found->second != bytes) {
       ++bad_frees;
@@ -33,6 +37,11 @@ class FakeAllocator final : public RawAllocator {
     }
     std::free(data);
     held_.erase(found);
+  }
+
+  std::optional<size_t> free_bytes() noexcept override {
+    const std::lock_guard lock(mutex_);
+    return budget_ - bytes_held();
   }
 
   size_t bytes_held() const {
@@ -47,6 +56,7 @@ class FakeAllocator final : public RawAllocator {
 
  private:
   size_t budget_;
+  std::mutex mutex_;  // pools over one raw allocator call it at the same time
   std::map<void*, size_t> held_;
 };
 
