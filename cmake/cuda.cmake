@@ -1,11 +1,10 @@
 # The CUDA backend: a shared object beside the library, loaded when a CUDA device is first asked for.
 # It links the CUDA runtime statically, and opens the driver, cuDNN and cuBLASLt when it runs.
-include(CheckLanguage)
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_checks.cmake)
+
 set(missing "")
-check_language(CUDA)
-if(NOT CMAKE_CUDA_COMPILER)
-  set(missing "nvcc (set CUDACXX, or put it on PATH)")
-else()
+check_nvcc(missing)
+if(NOT missing)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     # Turing to Blackwell; 86 covers 89, and newer devices compile the PTX.
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 90 100-real 120-real CACHE STRING
@@ -19,23 +18,29 @@ else()
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
-  find_package(CUDAToolkit 13.0 REQUIRED)
-  find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDNN_ROOT}/include ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9
-               HINTS ${CUDNN_ROOT}/lib ${CUDAToolkit_LIBRARY_DIR})
-  if(NOT CUDNN_INCLUDE_DIR)
-    set(missing "cuDNN's headers (cudnn_graph.h; -DCUDNN_ROOT= names its folder)")
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+    set(missing "nvcc is version ${CMAKE_CUDA_COMPILER_VERSION}, wanted 13.0 or later")
   endif()
+endif()
+if(NOT missing)
+  find_package(CUDAToolkit 13.0 QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    set(missing "nvcc is there, but not the rest of the CUDA toolkit 13.0 or later")
+  endif()
+endif()
+if(NOT missing)
+  check_cudnn(missing)
 endif()
 
 if(missing)
   if(ADRET_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "ADRET_CUDA=ON: there is no ${missing}.")
+    message(FATAL_ERROR "ADRET_CUDA=ON: ${missing}")
   endif()
-  message(STATUS "Without the CUDA backend: there is no ${missing}")
+  message(STATUS "Without the CUDA backend: ${missing}")
   return()
 endif()
-message(STATUS "With the CUDA backend for ${CMAKE_CUDA_ARCHITECTURES}")
+message(STATUS "With the CUDA backend: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, architectures "
+               "${CMAKE_CUDA_ARCHITECTURES}")
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS core/cuda/*.cpp core/cuda/*.cu)
 add_library(adret_cuda_objects OBJECT ${cuda_sources})
@@ -52,7 +57,12 @@ set_target_properties(adret_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON
 add_library(adret_cuda MODULE $<TARGET_OBJECTS:adret_cuda_objects>)
 target_link_libraries(adret_cuda PRIVATE adret fmt::fmt CUDA::cudart_static ${CMAKE_DL_LIBS})
 # The folders of the libraries compiled against are searched after the loader's own.
-cmake_path(GET CUDNN_LIBRARY PARENT_PATH cudnn_folder)
+set(cudnn_folder ${CUDAToolkit_LIBRARY_DIR})
+if(CUDNN_LIBRARY)
+  cmake_path(GET CUDNN_LIBRARY PARENT_PATH cudnn_folder)
+endif()
+set_source_files_properties(core/cuda/libraries.cpp PROPERTIES COMPILE_DEFINITIONS
+  "ADRET_CUDNN_LIBRARY=\"${cudnn_folder}/libcudnn.so\";ADRET_CUBLAS_LIBRARY=\"${CUDAToolkit_LIBRARY_DIR}/libcublasLt.so\"")
 set_target_properties(adret_cuda PROPERTIES LINKER_LANGUAGE CXX CXX_VISIBILITY_PRESET hidden
   BUILD_RPATH "$ORIGIN;${cudnn_folder};${CUDAToolkit_LIBRARY_DIR}"
   INSTALL_RPATH "$ORIGIN;${cudnn_folder};${CUDAToolkit_LIBRARY_DIR}"

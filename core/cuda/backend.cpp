@@ -1,13 +1,17 @@
 // Routes each kernel to its implementation; the device's memory and copies.
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/device.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/memory.h>
+#include <adret/core/cuda/nvtx.h>
 #include <adret/core/error.h>
 #include <adret/core/plugin.h>
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <future>
+#include <string_view>
 
 namespace adret {
 namespace {
@@ -20,18 +24,36 @@ bool waits_for_kernels() {
   return value && *value && *value != '0';
 }
 
+MemoryPoolOptions pool_options() {
+  MemoryPoolOptions options{.alignment = 512};
+  const char* value = std::getenv("ADRET_CUDA_POOL");
+  const std::string_view text = value ? value : "";
+  if (!text.empty() && text != "on" && text != "off") {
+    throw DeviceError(
+        fmt::format("[cuda] ADRET_CUDA_POOL={}: use on, or off for memory tools", text));
+  }
+  options.pass_through = text == "off";
+  return options;
+}
+
 class CudaBackend final : public Backend, DeviceServices {
  public:
   explicit CudaBackend(int device)
-      : context_(device), allocator_(device), waits_(waits_for_kernels()) {}
+      : context_(device),
+        allocator_(device),
+        waits_(waits_for_kernels()),
+        traces_(cuda::tell_profiler()) {}
 
   void run(const Kernel& kernel) override {
     make_current();
+    const cuda::ProfilerRange range(traces_, traces_ ? kernel_name(kernel) : nullptr);
     try {
       std::visit([this](const auto& call) { cuda::run(context_, call); }, kernel.any());
       if (waits_) ADRET_CHECK(cudaStreamSynchronize(context_.compute));
     } catch (const DeviceError& error) {
-      throw DeviceError(fmt::format("{}, in the kernel {}", error.what(), to_string(kernel)));
+      const std::string place = current_place();
+      throw DeviceError(fmt::format("{}, in the kernel {}{}{}", error.what(), to_string(kernel),
+                                    place.empty() ? "" : ", run by ", place));
     }
   }
   DeviceServices& services() override { return *this; }
@@ -43,9 +65,7 @@ class CudaBackend final : public Backend, DeviceServices {
     make_current();
     switch (kind) {
       case CopyKind::host_to_device: return staging_.upload(to, from, bytes);
-      case CopyKind::device_to_host:
-        ADRET_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context_.compute));
-        return synchronize();
+      case CopyKind::device_to_host: return staging_.download(to, from, bytes);
       case CopyKind::device_to_device:
         ADRET_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, context_.compute));
     }
@@ -56,8 +76,49 @@ class CudaBackend final : public Backend, DeviceServices {
     ADRET_CHECK(cudaStreamSynchronize(context_.compute));
   }
 
+  std::string report() override { return cuda::report(context_.properties); }
+
+  // -- copies beside the kernels --
+
+  std::unique_ptr<HostBuffer> host_buffer(size_t bytes) override {
+    make_current();
+    return std::make_unique<cuda::PinnedBuffer>(bytes);
+  }
+  Moment now() override {
+    make_current();
+    return moment_on(context_.compute);
+  }
+  Moment upload(std::span<const MemoryCopy> copies, const Moment& after) override {
+    return copy_beside(copies, cudaMemcpyHostToDevice, after);
+  }
+  Moment download(std::span<const MemoryCopy> copies, const Moment& after) override {
+    return copy_beside(copies, cudaMemcpyDeviceToHost, after);
+  }
+  void run_after(const Moment& moment) override {
+    make_current();
+    wait_on(context_.compute, moment);
+  }
+
  private:
-  // The device of this thread, as the backends left it.
+  static Moment moment_on(cudaStream_t stream) { return Moment(new cuda::StreamEvent(stream)); }
+  static void wait_on(cudaStream_t stream, const Moment& moment) {
+    if (!moment) return;
+    if (const auto* event = dynamic_cast<const cuda::StreamEvent*>(moment.get())) {
+      ADRET_CHECK(cudaStreamWaitEvent(stream, event->get()));
+    } else {
+      moment->wait();  // another kind of device's
+    }
+  }
+  Moment copy_beside(std::span<const MemoryCopy> copies, cudaMemcpyKind kind, const Moment& after) {
+    make_current();
+    wait_on(context_.copy, after);
+    for (const auto& [to, from, bytes] : copies) {
+      if (bytes) ADRET_CHECK(cudaMemcpyAsync(to, from, bytes, kind, context_.copy));
+    }
+    return moment_on(context_.copy);
+  }
+
+  // The device of this thread, as the backends left it: custom kernels put back what they change.
   void make_current() {
     static thread_local int current = -1;
     if (current == context_.index) return;
@@ -67,45 +128,25 @@ class CudaBackend final : public Backend, DeviceServices {
 
   Context context_;
   cuda::DeviceAllocator allocator_;
-  MemoryPool pool_{to_string(context_.device()), allocator_, {.alignment = 512}};
+  MemoryPool pool_{to_string(context_.device()), allocator_, pool_options()};
   cuda::Staging staging_{context_};
-  bool waits_;
+  bool waits_, traces_;
 };
 
-// Throws DeviceError saying what keeps the device from being used.
-void check_device(int device) {
-  int driver = 0, runtime = 0, count = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  const auto text = [](int version) {
-    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-  };
-  if (driver == 0) {
-    throw DeviceError(
-        fmt::format("[cuda] there is no NVIDIA driver (libcuda.so.1); this build uses CUDA {}: "
-                    "install a driver "
-                    "for it, or use Device::cpu()",
-                    text(runtime)));
-  }
-  if (status != cudaSuccess || count == 0) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    throw DeviceError(fmt::format(
-        "[cuda] no device can be used: {} (driver for CUDA {}, this build uses {}{}); use "
-        "Device::cpu()",
-        cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status), text(driver),
-        text(runtime), visible ? fmt::format(", CUDA_VISIBLE_DEVICES=\"{}\"", visible) : ""));
-  }
-  if (device >= count) {
-    throw DeviceError(
-        fmt::format("[cuda] cuda:{} is not there: devices 0..{} are", device, count - 1));
-  }
-}
-
 std::unique_ptr<Backend> make(uint8_t device) {
-  check_device(device);
-  cuda::cudnn();  // what is missing is said now, not at the first convolution
-  return std::make_unique<CudaBackend>(device);
+  if (const std::string problem = cuda::device_problem(cuda::find_driver(), device);
+      !problem.empty()) {
+    throw DeviceError(problem);
+  }
+  // What is missing is said now, not at the first convolution; and opening the libraries takes as
+  // long as making the context.
+  std::future<void> libraries = std::async(std::launch::async, [] {
+    cuda::cudnn();
+    cuda::cublas();
+  });
+  auto backend = std::make_unique<CudaBackend>(device);
+  libraries.get();
+  return backend;
 }
 
 }  // namespace

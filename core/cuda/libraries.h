@@ -75,13 +75,25 @@ struct Cublas {
 #undef ADRET_MEMBER
 
 // The libraries that this process uses, opened by the first call. Both throw DeviceError, naming
-// versions and paths, when there is none, or for cuDNN another major version than the one compiled
-// against, or one below 9.14.
+// versions and paths, when there is none, for another major version than the one compiled against,
+// for a cuDNN below 9.14, and for one whose parts are missing or of another version.
 const Cudnn& cudnn();
 const Cublas& cublas();
 
 // Opens the one that the loader finds under `name`, or at that path: what cudnn() does.
 Cudnn open_cudnn(const std::string& name);
 Cublas open_cublas(const std::string& name);
+
+// What is used and what this was compiled against.
+struct LibraryVersion {
+  std::string name, version, path, compiled_version, compiled_path;
+};
+LibraryVersion version_of(const Cudnn& library);
+LibraryVersion version_of(const Cublas& library);
+// "cuDNN 9.19.0 at /usr/lib/libcudnn.so.9", with the other version and path where they differ.
+std::string to_string(const LibraryVersion& library);
+
+// Where the loader got an open library from; empty when none is open under this name.
+std::string path_of_library(const std::string& name);
 
 }  // namespace adret::cuda

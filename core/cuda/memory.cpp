@@ -1,47 +1,121 @@
-// cudaMalloc as a raw allocator; the ring of pinned slots.
+// cudaMalloc as a raw allocator; pinned memory and the copies through it.
 #include <adret/core/cuda/check.h>
 #include <adret/core/cuda/memory.h>
+#include <adret/core/error.h>
+#include <fmt/core.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace adret::cuda {
+namespace {
+
+// Makes a device current for calls that report nothing.
+class QuietGuard {
+ public:
+  explicit QuietGuard(int device) {
+    cudaGetDevice(&before_);
+    cudaSetDevice(device);
+  }
+  ~QuietGuard() { cudaSetDevice(before_); }
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
 
 void* DeviceAllocator::allocate(size_t bytes) noexcept {
-  int before = 0;
+  const QuietGuard guard(device_);
   void* data = nullptr;
-  cudaGetDevice(&before);
-  cudaSetDevice(device_);
-  if (cudaMalloc(&data, bytes) != cudaSuccess) {
-    cudaGetLastError();  // out of memory is the pool's to report
-    data = nullptr;
-  }
-  cudaSetDevice(before);
-  return data;
+  if (cudaMalloc(&data, bytes) == cudaSuccess) return data;
+  cudaGetLastError();  // out of memory is the pool's to report
+  return nullptr;
 }
 
 // Waits for the kernels that may still use it.
 void DeviceAllocator::deallocate(void* data, size_t) noexcept { cudaFree(data); }
 
-Staging::Slot& Staging::next_slot() {
-  Slot& slot = slots_[next_++ % slots_.size()];
-  if (!slot.data) {
-    ADRET_CHECK(cudaHostAlloc(slot.data.out(), slot_bytes, cudaHostAllocDefault));
-    ADRET_CHECK(cudaEventCreateWithFlags(slot.sent.out(), cudaEventDisableTiming));
+std::optional<size_t> DeviceAllocator::free_bytes() noexcept {
+  const QuietGuard guard(device_);
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return free;
+  cudaGetLastError();
+  return std::nullopt;
+}
+
+namespace {
+
+void* allocate_pinned(size_t bytes) {
+  void* data = nullptr;
+  // Known to all devices, as it may be asked for on a thread whose current one is another.
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw OutOfMemory(
+        fmt::format("[cuda] the host has no room for {} bytes of pinned memory; free "
+                    "some, or raise the limit of locked memory (ulimit -l)",
+                    bytes));
   }
-  ADRET_CHECK(cudaEventSynchronize(slot.sent));
-  return slot;
+  check(status, "cudaHostAlloc");
+  return data;
+}
+
+}  // namespace
+
+PinnedBuffer::PinnedBuffer(size_t bytes) : HostBuffer(allocate_pinned(bytes)) {}
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+
+void Staging::make() {
+  if (received_) return;
+  for (Event& mark : marks_) {
+    if (!mark) ADRET_CHECK(cudaEventCreateWithFlags(mark.out(), cudaEventDisableTiming));
+  }
+  if (!sent_) sent_ = std::make_unique<PinnedBuffer>(ring_.bytes());
+  received_ = std::make_unique<PinnedBuffer>(small_bytes);
 }
 
 void Staging::upload(void* to, const void* from, size_t bytes) {
-  for (size_t done = 0; done < bytes; done += slot_bytes) {
-    const size_t part = std::min(slot_bytes, bytes - done);
-    Slot& slot = next_slot();
-    std::memcpy(slot.data, static_cast<const std::byte*>(from) + done, part);
-    ADRET_CHECK(cudaMemcpyAsync(static_cast<std::byte*>(to) + done, slot.data, part,
+  const std::lock_guard lock(mutex_);
+  make();
+  const auto mark = [&](size_t part) {
+    ADRET_CHECK(cudaEventRecord(marks_[part], context_.compute));
+  };
+  // An event that was never recorded counts as over.
+  const auto wait = [&](size_t part) { ADRET_CHECK(cudaEventSynchronize(marks_[part])); };
+  for (size_t done = 0; done < bytes;) {
+    const Ring::Piece piece = ring_.take(bytes - done, mark, wait);
+    std::byte* const pinned = static_cast<std::byte*>(sent_->data()) + piece.offset;
+    std::memcpy(pinned, static_cast<const std::byte*>(from) + done, piece.bytes);
+    ADRET_CHECK(cudaMemcpyAsync(static_cast<std::byte*>(to) + done, pinned, piece.bytes,
                                 cudaMemcpyHostToDevice, context_.compute));
-    ADRET_CHECK(cudaEventRecord(slot.sent, context_.compute));
+    done += piece.bytes;
   }
 }
+
+void Staging::download(void* to, const void* from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  make();
+  void* const target = bytes <= small_bytes ? received_->data() : to;
+  ADRET_CHECK(cudaMemcpyAsync(target, from, bytes, cudaMemcpyDeviceToHost, context_.compute));
+  ADRET_CHECK(cudaStreamSynchronize(context_.compute));
+  if (target != to) std::memcpy(to, target, bytes);
+}
+
+StreamEvent::StreamEvent(cudaStream_t stream) {
+  ADRET_CHECK(cudaEventCreateWithFlags(event_.out(), cudaEventDisableTiming));
+  ADRET_CHECK(cudaEventRecord(event_, stream));
+}
+
+bool StreamEvent::reached() {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(status, "cudaEventQuery");
+  return true;
+}
+
+void StreamEvent::wait() { ADRET_CHECK(cudaEventSynchronize(event_)); }
 
 }  // namespace adret::cuda

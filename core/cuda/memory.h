@@ -1,10 +1,13 @@
-// Device memory from cudaMalloc, and copies between host and device through pinned memory.
+// Device memory from cudaMalloc, pinned host memory, and copies between host and device.
 #pragma once
 
 #include <adret/core/backend.h>
 #include <adret/core/cuda/context.h>
+#include <adret/core/cuda/ring.h>
 
 #include <array>
+#include <memory>
+#include <mutex>
 
 namespace adret::cuda {
 
@@ -13,31 +16,53 @@ class DeviceAllocator final : public RawAllocator {
   explicit DeviceAllocator(int device) : device_(device) {}
   void* allocate(size_t bytes) noexcept override;
   void deallocate(void* data, size_t bytes) noexcept override;
+  std::optional<size_t> free_bytes() noexcept override;
 
  private:
   int device_;
 };
 
-// Copies from ordinary host memory to the device: the bytes are taken into pinned memory at once,
-// and travel after the kernels launched so far. The caller waits only when all of it is on the way.
+// Host memory that copies are made from and into by the device itself.
+class PinnedBuffer final : public HostBuffer {
+ public:
+  explicit PinnedBuffer(size_t bytes);  // throws OutOfMemory
+  ~PinnedBuffer() override;
+};
+
+// Copies between ordinary host memory and the device, in order with the kernels. The device must be
+// the current one.
 class Staging {
  public:
   explicit Staging(const Context& context) : context_(context) {}
+  // The bytes are taken into pinned memory at once and travel after the kernels launched so far:
+  // the caller waits only when all of it is on the way.
   void upload(void* to, const void* from, size_t bytes);
+  // Waits for the kernels launched so far and the bytes.
+  void download(void* to, const void* from, size_t bytes);
 
  private:
-  static constexpr size_t slot_bytes = size_t(1) << 20;
-  static void free_pinned(void* data) { cudaFreeHost(data); }
+  static constexpr size_t part_bytes = size_t(512) << 10, parts = 8;
+  static constexpr size_t small_bytes = size_t(64) << 10;  // of a download through pinned memory
 
-  struct Slot {
-    Handle<void*, free_pinned> data;
-    Event sent;
-  };
-  Slot& next_slot();
+  void make();
 
   const Context& context_;
-  std::array<Slot, 8> slots_;
-  size_t next_ = 0;
+  std::mutex mutex_;
+  Ring ring_{part_bytes, parts};
+  std::unique_ptr<PinnedBuffer> sent_, received_;
+  std::array<Event, parts> marks_;
+};
+
+// A point on a stream.
+class StreamEvent final : public DeviceEvent {
+ public:
+  explicit StreamEvent(cudaStream_t stream);
+  bool reached() override;
+  void wait() override;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  Event event_;
 };
 
 }  // namespace adret::cuda

@@ -1,4 +1,5 @@
 // Reading, merging and replacing of the files of choices.
+#include <adret/core/cuda/device.h>
 #include <adret/core/cuda/plan_file.h>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -84,14 +85,6 @@ std::filesystem::path folder() {
     if (value && *value == '/') return std::filesystem::path(value) / below;
   }
   return {};
-}
-
-// Of the kernel module: the driver's own number, where CUDA only tells what API it offers.
-std::string driver_release() {
-  std::ifstream file("/sys/module/nvidia/version");
-  std::string release;
-  std::getline(file, release);
-  return release.empty() ? "unknown" : release;
 }
 
 bool fits_a_line(std::string_view text) {

@@ -8,7 +8,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${FOLDER}/prefix)
 
 file(GLOB_RECURSE headers RELATIVE ${FOLDER}/prefix/include ${FOLDER}/prefix/include/*)
 foreach(header IN LISTS headers)
-  if(NOT header MATCHES "^adret/.*\\.h$" OR header MATCHES "^adret/core/cpu/")
+  if(NOT header MATCHES "^adret/.*\\.h$" OR header MATCHES "^adret/core/(cpu|cuda)/")
     message(FATAL_ERROR "installed, but no public header: ${header}")
   endif()
 endforeach()

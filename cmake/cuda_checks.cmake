@@ -1,0 +1,81 @@
+# What the CUDA backend is built with, and the first thing that keeps it from being built.
+
+# Sets RESULT to the first line of a compiler's output that says what is wrong, or to all of it.
+function(first_error output result)
+  string(REGEX MATCH "[^\n]*(error|fatal|not found|No such file)[^\n]*" line "${output}")
+  if(NOT line)
+    string(STRIP "${output}" line)
+  endif()
+  set(${result} "${line}" PARENT_SCOPE)
+endfunction()
+
+# Sets MISSING to what keeps the compiler for CUDA from working; the sub-build of check_language would
+# keep the reason in a log.
+function(check_nvcc missing)
+  set(nvcc "${CMAKE_CUDA_COMPILER}")
+  if(NOT nvcc)
+    set(nvcc "$ENV{CUDACXX}")
+  endif()
+  if(NOT nvcc)
+    find_program(ADRET_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    set(nvcc "${ADRET_NVCC}")
+  endif()
+  if(NOT nvcc)
+    set(${missing} "there is no nvcc (put it on PATH, or name it in CUDACXX)" PARENT_SCOPE)
+    return()
+  endif()
+  if(nvcc STREQUAL "${ADRET_WORKING_NVCC}")
+    set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
+    return()
+  endif()
+  set(probe ${PROJECT_BINARY_DIR}/CMakeFiles/cuda_probe)
+  file(WRITE ${probe}.cu "__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); }\n")
+  set(host)
+  if(CMAKE_CUDA_HOST_COMPILER)
+    set(host -ccbin ${CMAKE_CUDA_HOST_COMPILER})
+  endif()
+  execute_process(COMMAND ${nvcc} ${host} -std=c++20 -c ${probe}.cu -o ${probe}.o
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    first_error("${output}${status}" reason)  # the status says why it could not be run
+    set(${missing} "nvcc at ${nvcc} does not work: ${reason}" PARENT_SCOPE)
+    return()
+  endif()
+  set(ADRET_WORKING_NVCC ${nvcc} CACHE INTERNAL "tried and found to work")
+  set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
+endfunction()
+
+# Finds cuDNN, whose version the compiler tells, in whatever header the macros are.
+function(check_cudnn missing)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT ${CUDAToolkit_INCLUDE_DIRS}
+            PATH_SUFFIXES include)
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDNN_ROOT} ENV CUDNN_ROOT
+               ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib lib64)
+  if(NOT CUDNN_INCLUDE_DIR)
+    set(${missing} "there is no cuDNN (cudnn.h; -DCUDNN_ROOT= names its folder)" PARENT_SCOPE)
+    return()
+  endif()
+  set(probe ${PROJECT_BINARY_DIR}/CMakeFiles/cudnn_probe.cpp)
+  file(WRITE ${probe} "#include <cudnn.h>\n#include <cudnn_graph.h>\n"
+                      "version: CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL\n")
+  set(includes ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  list(TRANSFORM includes PREPEND -I)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -E ${includes} ${probe}
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  if(NOT status EQUAL 0)
+    first_error("${errors}" reason)
+    set(${missing} "cuDNN's headers in ${CUDNN_INCLUDE_DIR} do not work: ${reason}" PARENT_SCOPE)
+    return()
+  endif()
+  if(NOT output MATCHES "version: ([0-9]+) ([0-9]+) ([0-9]+)")
+    set(${missing} "cudnn.h in ${CUDNN_INCLUDE_DIR} does not say its version" PARENT_SCOPE)
+    return()
+  endif()
+  set(version ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3})
+  if(version VERSION_LESS 9.14 OR version VERSION_GREATER_EQUAL 10)
+    set(${missing} "cuDNN in ${CUDNN_INCLUDE_DIR} is version ${version}, wanted 9.14 or later of 9"
+        PARENT_SCOPE)
+    return()
+  endif()
+  set(CUDNN_VERSION ${version} PARENT_SCOPE)
+endfunction()
