@@ -1,6 +1,7 @@
 // Trains a network on MNIST, or tells which digit an image shows.
 //
-//   mnist [--model mlp|lenet|cnn] [--data DIR] ...      mnist --predict digit.png --weights FILE
+//   mnist [--model mlp|lenet|cnn] [--device cpu|cuda|auto] [--data DIR] ...
+//   mnist --predict digit.png --weights FILE
 //
 // Reaches on MNIST's test images, any seed: mlp 97.5 % in 5 epochs, lenet 98.9 % in 5, cnn 98.9 %
 // in 3.
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -21,12 +23,12 @@ namespace {
 using namespace adret;
 
 struct Arguments {
-  std::string model = "lenet", data, save, weights, predict;
+  std::string model = "lenet", device = "auto", data, save, weights, predict;
   int64_t epochs = 0, batch = 64;  // epochs 0: the model's own number
   double lr = 0.003;
   uint64_t seed = 1;
   int threads = num_threads(), workers = 0;
-  bool json = false;
+  bool json = false, tf32 = false;
 };
 
 std::unique_ptr<Module> build(const std::string& model) {
@@ -34,6 +36,18 @@ std::unique_ptr<Module> build(const std::string& model) {
   if (model == "lenet") return std::make_unique<LeNet>();
   if (model == "cnn") return std::make_unique<MnistCnn>();
   throw Error("[mnist] unknown model " + model + "; there are mlp, lenet and cnn");
+}
+
+struct Choice {
+  Device device;
+  std::string why_not_cuda;  // of auto, when it is the CPU
+};
+
+Choice choose_device(const std::string& text) {
+  Choice choice;
+  choice.device = text == "auto" ? Device::best(&choice.why_not_cuda) : Device::parse(text);
+  backend_for(choice.device);  // throws now when it cannot be used
+  return choice;
 }
 
 // A long training must not end at a folder that is not there, or at a path that is no file.
@@ -49,22 +63,39 @@ void check_can_save(const std::filesystem::path& path) {
   }
 }
 
+TensorDataset dataset_on(Device device, const Mnist::Part& set) {
+  return {set.images.to(device), set.labels.to(device), 10};
+}
+
 void train(Arguments args) {
   if (args.epochs == 0) args.epochs = args.model == "cnn" ? 3 : 5;
   if (args.save.empty()) args.save = "mnist-" + args.model + ".safetensors";
   check_can_save(args.save);
+  ComputeMode mode = compute_mode();
+  if (args.tf32) mode.math = MathMode::tf32;
+  const ComputeModeScope scope(mode);
   random::manual_seed(args.seed);
-  const Mnist data = load_mnist(args.data);
+  // A GPU takes half a second to be made ready, and so does reading the data.
+  std::future<Mnist> reading =
+      std::async(std::launch::async, [&args] { return load_mnist(args.data); });
+  const auto [device, why_not_cuda] = choose_device(args.device);
+  const Mnist data = reading.get();
   for (const std::string& warning : data.warnings) std::cerr << "mnist: " << warning << "\n";
+  if (!device.is_cpu()) std::cerr << "mnist: trains on " << device_report(device) << "\n";
+  if (!why_not_cuda.empty()) std::cerr << "mnist: trains on the CPU: " << why_not_cuda << "\n";
 
   const Normalize normalize = Normalize::fit(data.train.images);
+  // The images are few enough to stay on the device; loader threads work on the CPU.
+  const Device place = args.workers > 0 ? Device::cpu() : device;
   const DataLoader train_loader(
-      data.train.dataset(),
+      dataset_on(place, data.train),
       {.batch_size = args.batch, .shuffle = true, .workers = args.workers, .transform = normalize});
   const DataLoader test_loader(
-      data.test.dataset(), {.batch_size = 500, .workers = args.workers, .transform = normalize});
+      dataset_on(place, data.test),
+      {.batch_size = 500, .workers = args.workers, .transform = normalize});
 
   const std::unique_ptr<Module> model = build(args.model);
+  model->to(device);
   if (!args.json) std::cout << summary(*model, {1, 28, 28, 1}) << std::endl;
   Adam optimizer(*model, {.lr = args.lr});
   Trainer trainer(*model, optimizer,
@@ -168,6 +199,10 @@ int main(int argc, char** argv) {
   app.add_option("--model", args.model, "network: mlp, lenet or cnn")
       ->check(CLI::IsMember({"mlp", "lenet", "cnn"}))
       ->capture_default_str();
+  app.add_option("--device", args.device,
+                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
+      ->capture_default_str();
+  app.add_flag("--tf32", args.tf32, "on a GPU, products with operands rounded to TF32");
   app.add_option("--data", args.data,
                  "folder of the four MNIST files; default: $ADRET_DATA, then ./datasets");
   app.add_option("--epochs", args.epochs, "passes over the training images; default: 5, cnn 3")

@@ -1,5 +1,6 @@
 // Steps, epochs and evaluation.
 #include <adret/autograd/grad_mode.h>
+#include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/random.h>
 #include <adret/core/tensor_view.h>
@@ -9,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 namespace adret {
@@ -42,6 +44,34 @@ double read_scalar(const Tensor& scalar) {
                                       : double(scalar.to(DType::f32).item());
 }
 
+// Replaces the tensors on `device` by copies on the CPU; the device is waited for only once.
+void move_to_cpu(std::vector<Tensor>& tensors, Device device) {
+  if (device.is_cpu()) return;
+  const auto place = [](const Tensor& tensor) { return (tensor.bytes() + 63) / 64 * 64; };
+  size_t total = 0;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.device() == device) total += place(tensor);
+  }
+  if (total == 0) return;
+  DeviceServices& services = backend_for(device).services();
+  const std::unique_ptr<HostBuffer> buffer = services.host_buffer(total);
+  auto* to = static_cast<std::byte*>(buffer->data());
+  std::vector<MemoryCopy> copies;
+  std::vector<Tensor*> copied;
+  for (Tensor& tensor : tensors) {
+    if (tensor.device() != device) continue;
+    copies.push_back({.to = to, .from = tensor.data(), .bytes = tensor.bytes()});
+    copied.push_back(&tensor);
+    to += place(tensor);
+  }
+  if (const Moment there = services.download(copies, services.now())) there->wait();
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const Tensor copy = Tensor::empty(copied[i]->shape(), {.dtype = copied[i]->dtype()});
+    if (copies[i].bytes) std::memcpy(copy.data(), copies[i].to, copies[i].bytes);
+    *copied[i] = copy;
+  }
+}
+
 }  // namespace
 
 // Loss and accuracy of an epoch, read from the device at once on the CPU and late elsewhere.
@@ -58,26 +88,31 @@ class Trainer::Statistics {
                       "over the batch",
                       to_string(TensorView(loss))));
     }
-    pending_.push_back({.epoch = batch.epoch,
-                        .number = batch.number,
-                        .samples = batch.size(),
-                        .outputs = outputs.detach(),
-                        .targets = targets,
-                        .loss = loss.detach()});
-    if (loss.device().is_cpu() || pending_.size() >= batches_read_late) read();
+    const bool classes =
+        outputs.rank() == 2 && targets.rank() == 1 && !is_floating(targets.dtype());
+    batches_.push_back({batch.epoch, batch.number, batch.size(), classes});
+    pending_.push_back(loss.detach());
+    if (classes) pending_.insert(pending_.end(), {outputs.detach(), targets});
+    if (loss.device().is_cpu() || batches_.size() >= batches_read_late) read();
   }
   void read() {
-    for (const Pending& batch : std::exchange(pending_, {})) {
-      const double loss = read_scalar(batch.loss);
-      const bool classes = batch.outputs.rank() == 2 && batch.targets.rank() == 1 &&
-                           !is_floating(batch.targets.dtype());
+    const auto batches = std::exchange(batches_, {});
+    std::vector<Tensor> tensors = std::exchange(pending_, {});
+    move_to_cpu(tensors, device_);
+    auto next = tensors.begin();
+    for (const auto& [epoch, number, samples, classes] : batches) {
+      const double loss = read_scalar(*next++);
+      const Tensor outputs = classes ? *next++ : Tensor(), targets = classes ? *next++ : Tensor();
       if (!std::isfinite(loss)) {
-        if (classes && std::isnan(loss)) check_labels(batch);
-        if (training_) throw_not_finite("the loss", loss, batch.epoch, batch.number);
+        if (classes && std::isnan(loss)) {
+          refuse_wrong_labels(targets.to(DType::i64).to_vector<int64_t>(), outputs.size(1), epoch,
+                              number);
+        }
+        if (training_) throw_not_finite("the loss", loss, epoch, number);
       }
-      loss_.add(loss, batch.samples);
+      loss_.add(loss, samples);
       if (!classes) continue;
-      const Hits hits = top_k_hits(batch.outputs, batch.targets);
+      const Hits hits = top_k_hits(outputs, targets);
       hits_.correct += hits.correct;
       hits_.samples += hits.samples;
     }
@@ -91,17 +126,12 @@ class Trainer::Statistics {
  private:
   struct Pending {
     int64_t epoch, number, samples;
-    Tensor outputs, targets, loss;
+    bool classes;  // its outputs and targets are logits and labels
   };
-  static void check_labels(const Pending& batch) {
-    const Tensor labels = batch.targets.to(DType::i64);
-    refuse_wrong_labels(labels.to_vector<int64_t>(), batch.outputs.size(1), batch.epoch,
-                        batch.number);
-  }
-
   Device device_;
   bool training_;
-  std::vector<Pending> pending_;
+  std::vector<Pending> batches_;
+  std::vector<Tensor> pending_;  // of each batch the loss, and of classes outputs and targets
   Mean loss_;
   Hits hits_;
 };

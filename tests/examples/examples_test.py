@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import zlib
 from pathlib import Path
 
 PROGRAMS = Path(sys.argv.pop()).resolve()
+LIBRARIES = Path(os.environ["ADRET_LIBRARIES"])
+FAKE_PLUGINS = Path(os.environ["ADRET_FAKE_PLUGINS"])  # see tests/plugins
 FIELDS = ["epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "images_per_s",
           "seconds"]
 
@@ -60,21 +63,36 @@ class Mnist(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def run_program(self, *arguments):
-        environment = {k: v for k, v in os.environ.items() if k != "ADRET_DATA"}
+    def run_program(self, *arguments, environment=None):
+        """On the CPU, unless the environment has another library."""
+        environment = {k: v for k, v in os.environ.items() if k != "ADRET_DATA"} | (environment or {})
+        if "LD_PRELOAD" not in environment and "--device" not in arguments:
+            arguments += ("--device", "cpu")
         return subprocess.run([PROGRAMS / "mnist", *map(str, arguments)], cwd=self.folder,
                               env=environment, capture_output=True, text=True, timeout=100)
 
-    def train(self, *arguments, epochs=2):
+    def with_plugin(self, name):
+        """The library in a folder beside another CUDA backend, or beside none."""
+        folder = self.folder.parent / (self.folder.name + "-" + (name or "none"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir()
+        for file in LIBRARIES.glob("libadret*.so*"):
+            if file.name != "libadret_cuda.so":
+                (folder / file.name).symlink_to(file)
+        if name:
+            (folder / "libadret_cuda.so").symlink_to(FAKE_PLUGINS / name / "libadret_cuda.so")
+        return {"LD_PRELOAD": str(folder / "libadret.so.0")}
+
+    def train(self, *arguments, epochs=2, environment=None):
         result = self.run_program("--data", self.data, "--epochs", epochs, "--save",
-                                  "weights.safetensors", *arguments)
+                                  "weights.safetensors", *arguments, environment=environment)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
-    def assert_refused(self, message, *arguments):
+    def assert_refused(self, message, *arguments, environment=None):
         """One error, status 1, nothing on standard output, no file."""
         before = sorted(self.folder.iterdir())
-        result = self.run_program(*arguments)
+        result = self.run_program(*arguments, environment=environment)
         self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
         self.assertIn(message, result.stderr)
         self.assertLess(len(result.stderr), 400, result.stderr)
@@ -125,6 +143,43 @@ class Mnist(unittest.TestCase):
         self.assert_refused("--threads: 1.5 is no whole number in 1..", "--threads", 1.5)
         self.assert_refused("--lr: 0 is no number above 0", "--lr", 0)
         self.assert_refused("--lr: nan is no number above 0", "--lr", "nan")
+
+    def test_trains_the_same_weights_on_a_second_device(self):
+        plugin = self.with_plugin("working")
+        for arguments in (("--model", "cnn"), ("--workers", 2), ("--tf32",)):
+            self.train(*arguments, "--device", "cpu")
+            on_cpu = (self.folder / "weights.safetensors").read_bytes()
+            for device in ("cuda", "auto"):
+                result = self.train(*arguments, "--device", device, environment=plugin)
+                self.assertIn("mnist: trains on cuda:0: a fake\n", result.stderr)
+                self.assertEqual((self.folder / "weights.safetensors").read_bytes(), on_cpu)
+
+    def test_says_why_auto_is_the_cpu(self):
+        for plugin, reason in ((None, "libadret_cuda.so is not there"),
+                               ("without_device", "[cuda] the fake finds no device"),
+                               ("other_build", "belongs to another build of the library")):
+            result = self.train("--json", epochs=1, environment=self.with_plugin(plugin))
+            self.assertRegex(result.stderr, r"mnist: trains on the CPU: \[")
+            self.assertIn(reason, result.stderr)
+            self.assertEqual(len(result.stdout.splitlines()), 1)
+
+    def test_refuses_a_device_that_cannot_be_used(self):
+        for plugin, reason in ((None, "libadret_cuda.so is not there"),
+                               ("without_device", "[cuda] the fake finds no device"),
+                               ("other_build", "belongs to another build of the library")):
+            self.assert_refused(reason, "--data", self.data, "--device", "cuda",
+                                environment=self.with_plugin(plugin))
+        self.assert_refused('unknown device "gpu"; use auto, cpu, cuda or cuda:N', "--data",
+                            self.data, "--device", "gpu")
+
+    def test_ends_with_an_error_when_the_device_is_out_of_memory(self):
+        environment = self.with_plugin("working") | {"ADRET_FAKE_BYTES": str(5 << 20)}
+        result = self.run_program("--data", self.data, "--model", "cnn", "--batch", 500,
+                                  environment=environment)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"mnist: \[memory\] cuda:0 has no room for .* free, .* in "
+                                        r"use, .*most is held by .*use a smaller batch or model")
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_refuses_before_training_what_it_could_not_save(self):
         self.assert_refused("cannot write into", "--data", self.data, "--save", "gone/w")
