@@ -1,7 +1,11 @@
 // Times whole training steps: forward, cross-entropy, backward, SGD with momentum. Prints one JSON
 // line a case, comparable with bench/peers.
+//
+//   train_step lenet:64:tf32:eager ... [--device cpu|cuda|auto] [--seconds S]
+//   train_step lenet:64:tf32:eager --first-step    the time from the start of the process
 #include <adret/autograd/ops/loss.h>
 #include <adret/core/backend.h>
+#include <adret/core/compute_mode.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
@@ -13,13 +17,18 @@
 #include <adret/optim/sgd.h>
 #include <adret/train/progress.h>
 #include <fmt/core.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -32,7 +41,7 @@ struct Case {
   int64_t batch = 0;
 };
 
-Case parse_case(const std::string& text) {
+Case parse_case(const std::string& text, Device device) {
   std::vector<std::string> parts;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
     end = std::min(text.find(':', begin), text.size());
@@ -44,8 +53,13 @@ Case parse_case(const std::string& text) {
   Case result{.workload = parts[0], .precision = parts[2], .mode = parts[3]};
   result.batch = std::atoll(parts[1].c_str());
   if (result.batch < 1) throw Error(wanted);
-  if (result.precision != "fp32" || result.mode != "eager") {
-    throw Error("[train_step] the CPU trains in precision fp32 and mode eager; got " + text);
+  const bool known =
+      result.precision == "fp32" || result.precision == "tf32" || result.precision == "bf16";
+  if (!known || result.mode != "eager") {
+    throw Error("[train_step] precisions are fp32, tf32 and bf16, the mode is eager; got " + text);
+  }
+  if (device.is_cpu() && result.precision != "fp32") {
+    throw Error("[train_step] on the CPU the precision is fp32; got " + text);
   }
   return result;
 }
@@ -70,15 +84,45 @@ Tensor random_labels(int64_t batch) {
   return Tensor::from(labels, {batch});
 }
 
-// Milliseconds of each block of steps, at least 50 ms long, for `seconds`.
-std::vector<double> time_blocks(const std::function<void(int)>& step, double seconds) {
-  for (int i = 0; i < 10; ++i) step(i);
+// A model with its optimizer, and four batches of random data, on a device.
+class Training {
+ public:
+  Training(const Case& test, Device device) : model_(build(test.workload)) {
+    random::manual_seed(0);
+    model_->to(device);
+    if (test.precision == "bf16") model_->to(DType::bf16);
+    optimizer_ = std::make_unique<Sgd>(
+        *model_, SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
+    for (int i = 0; i < 4; ++i) {
+      batches_.emplace_back(random_images(test.batch).to(device),
+                            random_labels(test.batch).to(device));
+    }
+  }
+
+  void step(int i) {
+    const auto& [images, labels] = batches_[size_t(i % 4)];
+    optimizer_->zero_grad();
+    cross_entropy(model_->call(images), labels).backward();
+    optimizer_->step();
+  }
+
+ private:
+  std::unique_ptr<Module> model_;
+  std::unique_ptr<Sgd> optimizer_;
+  std::vector<std::pair<Tensor, Tensor>> batches_;
+};
+
+// Milliseconds of a step in each block of steps, at least 50 ms long, for `seconds`.
+std::vector<double> time_blocks(Training& training, DeviceServices& services, double seconds) {
+  for (int i = 0; i < 10; ++i) training.step(i);
+  services.synchronize();
   std::vector<double> blocks;
   int steps = 4;
   for (const double end = steady_seconds() + seconds;
        steady_seconds() < end || blocks.size() < 5;) {
     const double begin = steady_seconds();
-    for (int i = 0; i < steps; ++i) step(i);
+    for (int i = 0; i < steps; ++i) training.step(i);
+    services.synchronize();
     const double elapsed = steady_seconds() - begin;
     if (elapsed < 0.05 && blocks.empty()) {
       steps *= 2;
@@ -95,31 +139,58 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-nlohmann::ordered_json measure(const Case& test, double seconds) {
-  random::manual_seed(0);
-  const std::unique_ptr<Module> model = build(test.workload);
-  Sgd optimizer(*model, {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
-  std::vector<std::pair<Tensor, Tensor>> batches;
-  for (int i = 0; i < 4; ++i)
-    batches.emplace_back(random_images(test.batch), random_labels(test.batch));
-  const MemoryPool& pool = backend_for(Device::cpu()).services().pool();
-  const double ms = median(time_blocks(
-      [&](int i) {
-        const auto& [images, labels] = batches[size_t(i % 4)];
-        optimizer.zero_grad();
-        cross_entropy(model->call(images), labels).backward();
-        optimizer.step();
-      },
-      seconds));
+nlohmann::ordered_json describe(const Case& test, Device device) {
   return {{"workload", test.workload},
           {"batch", test.batch},
           {"precision", test.precision},
           {"mode", test.mode},
-          {"ms_per_step", ms},
-          {"items_per_s", double(test.batch) / ms * 1e3},
-          {"peak_mib", double(pool.stats().peak) / (1 << 20)},
-          {"threads", num_threads()},
-          {"cpu_arch", cpu_arch()}};
+          {"device", to_string(device)}};
+}
+
+nlohmann::ordered_json measure(const Case& test, Device device, double seconds) {
+  DeviceServices& services = backend_for(device).services();
+  services.pool().reset_peak();
+  Training training(test, device);
+  const double ms = median(time_blocks(training, services, seconds));
+  nlohmann::ordered_json result = describe(test, device);
+  result["ms_per_step"] = ms;
+  result["items_per_s"] = double(test.batch) / ms * 1e3;
+  result["peak_mib"] = double(services.pool().stats().peak) / (1 << 20);
+  if (device.is_cpu()) {
+    result["threads"] = num_threads();
+    result["cpu_arch"] = cpu_arch();
+  }
+  return result;
+}
+
+// Since the kernel started this process, in its ticks of 10 ms (proc(5), field 22 of stat).
+double seconds_since_start() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // field 3 and on
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9 -
+         std::strtod(field.c_str(), nullptr) / double(sysconf(_SC_CLK_TCK));
+}
+
+nlohmann::ordered_json measure_first_step(const Case& test, Device device) {
+  Training training(test, device);
+  const double before = seconds_since_start();
+  training.step(0);
+  backend_for(device).services().synchronize();
+  nlohmann::ordered_json result = describe(test, device);
+  result["before_first_step_s"] = before;
+  result["first_step_s"] = seconds_since_start();
+  return result;
+}
+
+ComputeMode mode_of(const Case& test) {
+  ComputeMode mode = compute_mode();
+  if (test.precision == "tf32") mode.math = MathMode::tf32;
+  return mode;
 }
 
 }  // namespace
@@ -129,11 +200,17 @@ int main(int argc, char** argv) {
   std::vector<std::string> cases;
   double seconds = 3;
   int threads = num_threads();
+  std::string device_name = "auto";
+  bool first_step = false;
   app.add_option("cases", cases, "workload:batch:precision:mode, as lenet:64:fp32:eager")
       ->required();
   app.add_option("--seconds", seconds, "how long to measure each case")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--device", device_name, "cpu, cuda, cuda:N, or auto: a GPU if there is one")
+      ->capture_default_str();
+  app.add_flag("--first-step", first_step,
+               "of one case: seconds from the start of the process to the end of the first step");
   app.add_option("--threads", threads, "CPU threads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -144,8 +221,14 @@ int main(int argc, char** argv) {
   }
   try {
     set_num_threads(threads);
+    const Device device = Device::parse(device_name);
+    if (first_step && cases.size() > 1) throw Error("[train_step] --first-step is of one case");
     for (const std::string& text : cases) {
-      fmt::print("{}\n", measure(parse_case(text), seconds).dump());
+      const Case test = parse_case(text, device);
+      const ComputeModeScope scope(mode_of(test));
+      const auto result =
+          first_step ? measure_first_step(test, device) : measure(test, device, seconds);
+      fmt::print("{}\n", result.dump());
       std::fflush(stdout);
     }
   } catch (const std::exception& error) {

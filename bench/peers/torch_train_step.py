@@ -2,11 +2,12 @@
 """PyTorch's side of bench/train_step: the same training steps, measured the same way.
 
 Cases are written workload:batch:precision:mode; one JSON line is printed for each:
-{"workload", "batch", "precision", "mode", "ms_per_step", "items_per_s", "threads"}.
+{"workload", "batch", "precision", "mode", "device", "ms_per_step", "items_per_s", "peak_mib", "threads"}.
 
 Workloads: mlp (784-256-10), lenet (LeNet-5 with ReLU and max pooling), cnn (the two convolutions
-and dropout of PyTorch's MNIST example), resnet18 (the CIFAR variant). Precision: fp32. Modes: eager,
-or nhwc, which keeps images and convolution weights in channels-last order.
+and dropout of PyTorch's MNIST example), resnet18 (the CIFAR variant). Modes: eager, or nhwc, which
+keeps images and convolution weights in channels-last order. Precisions: fp32; with --device cuda also
+tf32, and bf16 by autocast. There cuDNN times its algorithms first, and the optimizer is the fused one.
 A step is the forward pass, cross-entropy, the backward pass and SGD with momentum and weight decay,
 on one of four batches of random data made before.
 """
@@ -72,43 +73,69 @@ WORKLOADS = {
     "cnn": (cnn, (1, 28, 28)),
     "resnet18": (resnet18, (3, 32, 32)),
 }
+PRECISIONS = ("fp32", "tf32", "bf16")
 BATCHES = 4
 
 
-def make_step(workload, batch, mode):
+def make_step(workload, batch, precision, mode, device):
     """A function that trains on batch number i."""
     make_model, image = WORKLOADS[workload]
     torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
+    torch.backends.cudnn.benchmark = True
     layout = torch.channels_last if mode == "nhwc" else torch.contiguous_format
-    model = make_model().train().to(memory_format=layout)
-    data = [(torch.randn(batch, *image).contiguous(memory_format=layout), torch.randint(10, (batch,)))
-            for _ in range(BATCHES)]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
+    model = make_model().train().to(device, memory_format=layout)
+    data = [(torch.randn(batch, *image, device=device).contiguous(memory_format=layout),
+             torch.randint(10, (batch,), device=device)) for _ in range(BATCHES)]
+    fused = {"fused": True} if device == "cuda" else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, **fused)
 
     def step(i):
         images, labels = data[i % BATCHES]
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(model(images), labels).backward()
+        if precision == "bf16":
+            with torch.autocast(device, torch.bfloat16):
+                loss = F.cross_entropy(model(images), labels)
+        else:
+            loss = F.cross_entropy(model(images), labels)
+        loss.backward()
         optimizer.step()
 
     return step
 
 
-def seconds_per_step(step, seconds):
-    """The median over blocks of steps, each block long enough for the clock."""
+def seconds_per_step(step, seconds, wait):
+    """The median over blocks of steps, each block long enough for the clock; `wait` is for the device."""
     for i in range(10):
         step(i)
+    wait()
     blocks, steps, end = [], BATCHES, time.perf_counter() + seconds
     while time.perf_counter() < end or len(blocks) < 5:
         start = time.perf_counter()
         for i in range(steps):
             step(i)
+        wait()
         elapsed = time.perf_counter() - start
-        if elapsed < 0.05:
+        if elapsed < 0.05 and not blocks:
             steps *= 2
         else:
             blocks.append(elapsed / steps)
     return statistics.median(blocks)
+
+
+def measure(workload, batch, precision, mode, seconds, device):
+    on_gpu = device == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    step = make_step(workload, batch, precision, mode, device)
+    each = seconds_per_step(step, seconds, torch.cuda.synchronize if on_gpu else lambda: None)
+    result = {"workload": workload, "batch": batch, "precision": precision, "mode": mode, "device": device,
+              "ms_per_step": round(each * 1e3, 4), "items_per_s": round(batch / each, 1)}
+    if on_gpu:
+        result["peak_mib"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    else:
+        result["threads"] = torch.get_num_threads()
+    return result
 
 
 def parse_case(text):
@@ -117,9 +144,9 @@ def parse_case(text):
         batch = int(batch)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: wants workload:batch:precision:mode, e.g. lenet:64:fp32:eager")
-    if workload not in WORKLOADS or batch < 1 or precision != "fp32" or mode not in ("eager", "nhwc"):
+    if workload not in WORKLOADS or batch < 1 or precision not in PRECISIONS or mode not in ("eager", "nhwc"):
         raise argparse.ArgumentTypeError(
-            f"{text}: workloads are {', '.join(WORKLOADS)}; the precision is fp32; modes are eager and nhwc")
+            f"{text}: workloads are {', '.join(WORKLOADS)}; precisions {', '.join(PRECISIONS)}; modes eager and nhwc")
     return workload, batch, precision, mode
 
 
@@ -128,16 +155,16 @@ def main():
     parser.add_argument("cases", nargs="+", type=parse_case, metavar="CASE")
     parser.add_argument("--seconds", type=float, default=3, help="time measured for a case (%(default)s)")
     parser.add_argument("--threads", type=int, help="threads of the process (PyTorch's own choice)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="%(default)s")
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    print(f"PyTorch {torch.__version__}", file=sys.stderr)
-    for workload, batch, precision, mode in arguments.cases:
-        step = seconds_per_step(make_step(workload, batch, mode), arguments.seconds)
-        print(json.dumps({
-            "workload": workload, "batch": batch, "precision": precision, "mode": mode,
-            "ms_per_step": round(step * 1e3, 4), "items_per_s": round(batch / step, 1),
-            "threads": torch.get_num_threads()}), flush=True)
+    if arguments.device == "cpu" and any(precision != "fp32" for _, _, precision, _ in arguments.cases):
+        parser.error("on the CPU the precision is fp32")
+    gpu = f" on {torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}" if arguments.device == "cuda" else ""
+    print(f"PyTorch {torch.__version__}{gpu}", file=sys.stderr)
+    for case in arguments.cases:
+        print(json.dumps(measure(*case, arguments.seconds, arguments.device)), flush=True)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,23 @@ class Compare(unittest.TestCase):
         self.assertIn("bench/compare --ours", result.stdout)
         calls = (self.folder / "calls").read_text().splitlines()
         self.assertEqual([c.split()[0] for c in calls], ["ours", "peer", "peer", "peer", "peer", "ours"] + ["ours", "peer", "peer"])
-        self.assertEqual(calls[0], "ours lenet:64:fp32:eager --seconds 1.0 --threads 1")
+        self.assertEqual(calls[0], "ours lenet:64:fp32:eager --seconds 1.0 --threads 1 --device cpu")
+
+    def test_compares_on_a_gpu_in_the_modes_asked_for(self):
+        ours = self.program("ours", FAKE.replace("FIGURES", '{"lenet:64:tf32:eager": [400]}'))
+        peer = self.program("peer", FAKE.replace("FIGURES", '{"lenet:64:tf32:eager": [100]}'))
+        result = self.compare(ours, peer, "lenet:64:tf32", "--pairs", "1", "--seconds", "1", "--device", "cuda")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("| lenet:64:tf32 | 400 | 100 (eager) | 4.00 |", result.stdout)
+        calls = (self.folder / "calls").read_text().splitlines()
+        self.assertEqual(calls[1], "peer lenet:64:tf32:eager --seconds 1.0 --threads 1 --device cuda")
+
+    def test_quotes_the_error_of_a_case_that_failed(self):
+        ours = self.program("ours", FAKE.replace("FIGURES", '{"mlp:64:tf32:eager": [1]}'))
+        peer = self.program("peer", "#!/bin/sh\necho '{\"torch\": \"2\"}'\necho '{\"case\": \"x\", \"error\": \"no GPU\"}'\n")
+        result = self.compare(ours, peer, "mlp:64:tf32", "--device", "cuda")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no GPU", result.stderr)
 
     def test_a_failing_side_is_an_error_with_its_message(self):
         bad = self.program("bad", "#!/bin/sh\necho 'no such workload' >&2\nexit 1\n")
