@@ -3,6 +3,12 @@ JOBS ?= $(shell nproc)
 ARGS ?=
 DATA ?=
 CMAKE_FLAGS ?=
+DEVICE ?= cpu
+PRESET := $(if $(filter cuda%,$(DEVICE)),cuda,cpu)
+# The preset's architecture is for continuous integration; a machine with a GPU compiles for its own.
+ifeq ($(PRESET),cuda)
+  override CMAKE_FLAGS += $(if $(shell nvidia-smi -L 2>/dev/null),-DCMAKE_CUDA_ARCHITECTURES=native)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help mnist test asan tsan bench format tidy clean
@@ -10,6 +16,7 @@ CMAKE_FLAGS ?=
 help:
 	@echo 'make mnist     install what is missing, build, find or fetch MNIST, train LeNet on it'
 	@echo '               DATA=DIR: where MNIST is; ARGS="--model cnn --epochs 3": the flags of examples/mnist'
+	@echo '               DEVICE=cuda: with the CUDA backend, on a GPU (needs nvcc and cuDNN); test and bench too'
 	@echo 'make test      build and run all tests; ARGS="-R conv2d": the flags of ctest'
 	@echo 'make asan      the tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      the tests under the thread sanitizer'
@@ -21,18 +28,18 @@ help:
 # A first build for the example alone asks for neither GoogleTest nor Google Benchmark.
 mnist:
 	@tools/install_dependencies build data
-	@test -f build/cpu/build.ninja || \
-	  cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=OFF -DADRET_BUILD_BENCH=OFF
-	@cmake -DADRET_BUILD_EXAMPLES=ON $(CMAKE_FLAGS) build/cpu >/dev/null
-	@cmake --build --preset cpu -j $(JOBS) --target mnist
+	@test -f build/$(PRESET)/build.ninja || \
+	  cmake --preset $(PRESET) $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=OFF -DADRET_BUILD_BENCH=OFF
+	@cmake -DADRET_BUILD_EXAMPLES=ON $(CMAKE_FLAGS) build/$(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target mnist $(if $(filter cuda,$(PRESET)),adret_cuda)
 	@data=$$(tools/fetch_mnist $(if $(DATA),--data '$(DATA)')) && \
-	  build/cpu/examples/mnist --data "$$data" $(ARGS)
+	  build/$(PRESET)/examples/mnist --device $(DEVICE) --data "$$data" $(ARGS)
 
 test:
 	@tools/install_dependencies build test bench
-	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
-	cmake --build --preset cpu -j $(JOBS)
-	ctest --preset cpu -j $(JOBS) $(ARGS)
+	cmake --preset $(PRESET) $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
+	cmake --build --preset $(PRESET) -j $(JOBS)
+	ctest --preset $(PRESET) -j $(JOBS) $(ARGS)
 
 asan tsan:
 	@tools/install_dependencies build test
@@ -42,8 +49,8 @@ asan tsan:
 
 bench:
 	@tools/install_dependencies build bench
-	cmake --preset cpu $(CMAKE_FLAGS) -DADRET_BUILD_BENCH=ON
-	cmake --build --preset cpu -j $(JOBS) --target bench
+	cmake --preset $(PRESET) $(CMAKE_FLAGS) -DADRET_BUILD_BENCH=ON
+	cmake --build --preset $(PRESET) -j $(JOBS) --target bench $(if $(filter cuda,$(PRESET)),adret_cuda)
 
 format:
 	@tools/install_dependencies develop
