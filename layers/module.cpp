@@ -1,5 +1,6 @@
 // Registration, names and state of modules and parameters.
 #include <adret/autograd/node.h>
+#include <adret/core/tensor_view.h>
 #include <adret/layers/module.h>
 #include <cxxabi.h>
 #include <fmt/core.h>
@@ -60,6 +61,17 @@ Tensor Parameter::master() const {
 }
 
 void Parameter::set_master(const Tensor& master) {
+  const bool fits =
+      !master.defined() ||
+      (value.defined() && size_of(value.dtype()) == 2 && master.dtype() == DType::f32 &&
+       master.shape() == value.shape() && master.device() == value.device());
+  if (!fits) {
+    const auto text = [](const Tensor& t) { return to_string(TensorView(t)); };
+    throw ShapeError(fmt::format(
+        "[set_master] the master of \"{}\" is {}, the value is {}; a 16-bit value has one in f32, "
+        "of its shape and on its device",
+        name, text(master), value.defined() ? text(value) : "absent"));
+  }
   master_ = master;
   mastered_ = value;
   mastered_version_ = value.version();

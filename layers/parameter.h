@@ -38,6 +38,8 @@ struct Parameter : std::enable_shared_from_this<Parameter> {
   // to hold. Undefined for other dtypes, when there are none, and when the value was written to
   // since set_master.
   Tensor master() const;
+  // Undefined lets go of it. Throws ShapeError unless it is f32, of a 16-bit value's shape, and on
+  // its device.
   void set_master(const Tensor& master);
   // The master if there is one, else the value; outside the graph.
   Tensor exact() const;

@@ -273,6 +273,12 @@ TEST(Module, ConvertsWeightsAndLeavesNormalisationInF32) {
   model.to(DType::f32);
   EXPECT_EQ(model.fc.weight.value.to_vector(), exact);
   EXPECT_FALSE(model.fc.weight.master().defined());
+  expect_error<ShapeError>(
+      [&] {
+        return model.fc.weight.set_master(Tensor::ones({1, 1})), 0;
+      },
+      "[set_master] the master of \"weight\" is (1, 1) f32 cpu, the value is "
+      "(1, 1) f32 cpu; a 16-bit value has one in f32");
   model.to(DType::f64);
   EXPECT_EQ(model.norm.running_var.dtype(), DType::f64);
   EXPECT_EQ(model.norm.num_batches_tracked.dtype(), DType::i64);
