@@ -4,15 +4,15 @@
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
-#include <cuda_runtime_api.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "timing.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <random>
@@ -22,6 +22,7 @@
 namespace {
 
 using namespace adret;
+using namespace adret::bench;
 using kernels::Pool2dParams;
 using kernels::UnaryOp;
 
@@ -184,80 +185,6 @@ std::vector<Case> all_cases() {
 
 // -- measuring -----------------------------------------------------------------------------------
 
-void check(cudaError_t status, const char* call) {
-  if (status != cudaSuccess) throw Error(fmt::format("{}: {}", call, cudaGetErrorString(status)));
-}
-#define CHECK(call) check((call), #call)
-
-// Keeps the stream that the backend launches on.
-class StreamReader final : public CustomKernel {
- public:
-  const char* name() const override { return "stream_reader"; }
-  void run_cpu(Views, Views) const override {}
-  void run_cuda(Views, Views, void* stream) const override {
-    stream_ = static_cast<cudaStream_t>(stream);
-  }
-  static cudaStream_t read() {
-    const StreamReader reader;
-    const Tensor tensor = empty({1}, DType::f32);
-    const TensorView view = tensor;
-    run(kernels::Custom{.kernel = &reader, .out = {&view, 1}});
-    return reader.stream_;
-  }
-
- private:
-  mutable cudaStream_t stream_ = nullptr;
-};
-
-// Microseconds of a call: the median of blocks of at least 2 ms each, for `seconds` in all.
-double median_of_blocks(double seconds, const std::function<void(int calls)>& block) {
-  const auto time = [&](int calls) {
-    const auto begin = std::chrono::steady_clock::now();
-    block(calls);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  time(3);
-  int calls = 1;
-  while (time(calls) < 2e-3) calls *= 2;
-  std::vector<double> times;
-  for (double sum = 0; sum < seconds || times.size() < 7; sum += times.back()) {
-    times.push_back(time(calls));
-  }
-  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
-  return times[times.size() / 2] / calls * 1e6;
-}
-
-double eager(const Call& call, double seconds) {
-  DeviceServices& services = backend_for(Device::cuda()).services();
-  return median_of_blocks(seconds, [&](int calls) {
-    for (int i = 0; i < calls; ++i) call.run();
-    services.synchronize();
-  });
-}
-
-// Of many calls in a CUDA graph: without what the host does for each.
-double captured(const Call& call, double seconds, cudaStream_t stream) {
-  constexpr int nodes = 50;
-  cudaGraph_t graph;
-  cudaGraphExec_t executable;
-  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  try {
-    for (int i = 0; i < nodes; ++i) call.run();
-  } catch (...) {
-    cudaStreamEndCapture(stream, &graph);
-    throw;
-  }
-  CHECK(cudaStreamEndCapture(stream, &graph));
-  CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  const double us = median_of_blocks(seconds, [&](int calls) {
-    for (int i = 0; i < calls; ++i) CHECK(cudaGraphLaunch(executable, stream));
-    CHECK(cudaStreamSynchronize(stream));
-  });
-  CHECK(cudaGraphExecDestroy(executable));
-  CHECK(cudaGraphDestroy(graph));
-  return us / nodes;
-}
-
 struct Times {
   double captured = 0, eager = 0, bytes = 0;
 };
@@ -270,8 +197,8 @@ Times measure_case(const Case& test, const std::string& implementation, double s
       fmt::format("{} {} {} {}", implementation, test.kernel, test.shape, to_string(test.dtype));
   try {
     const Call call = test.make();
-    Times times{.eager = eager(call, seconds), .bytes = call.bytes};
-    times.captured = captured(call, seconds, stream);
+    Times times{.eager = eager(call.run, seconds), .bytes = call.bytes};
+    times.captured = captured(call.run, seconds, stream);
     fmt::print(stderr, "{}: {:.2f} us\n", name, times.captured);
     return times;
   } catch (const Error& error) {
@@ -292,7 +219,7 @@ std::vector<Times> measure(const std::vector<Case>& cases, const std::string& im
     setenv("ADRET_CUDA_LAYERS", implementation.c_str(), 1);
     int status = 0;
     try {
-      const cudaStream_t stream = StreamReader::read();
+      const cudaStream_t stream = compute_stream();
       for (const Case& test : cases) {
         const Times times = measure_case(test, implementation, seconds, stream);
         if (write(ends[1], &times, sizeof(times)) != sizeof(times)) throw Error("the pipe broke");

@@ -40,12 +40,6 @@ void add_bias_by(Context& context, const TensorView& y, const TensorView& bias, 
   }
 }
 
-__global__ void hold_for(int64_t cycles) {
-  const int64_t start = clock64();
-  while (clock64() - start < cycles) {
-  }
-}
-
 }  // namespace
 
 void add_bias(Context& context, const TensorView& y, const TensorView& bias, bool relu) {
@@ -59,10 +53,6 @@ void add_bias(Context& context, const TensorView& y, const TensorView& bias, boo
       add_bias_by<T, 1>(context, y, bias, relu);
     }
   });
-}
-
-void hold(Context& context) {
-  launch(context, hold_for, Grid{.blocks = 1, .threads = 1}, int64_t(80'000));
 }
 
 }  // namespace adret::cuda

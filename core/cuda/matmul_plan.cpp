@@ -4,6 +4,7 @@
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/matmul_plan.h>
 #include <adret/core/cuda/plan_file.h>
+#include <adret/core/cuda/stopwatch.h>
 #include <adret/core/cuda/workspace.h>
 #include <adret/core/error.h>
 #include <fmt/core.h>
@@ -138,6 +139,9 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+// Whether the product can be computed with and without fusion.
+bool has_fusion(const Product& p) { return epilogue_of(p.epilogue) != CUBLASLT_EPILOGUE_DEFAULT; }
+
 template <class T>
 void set(const Descriptor& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
   ADRET_CHECK(cublas().cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
@@ -228,7 +232,7 @@ Preference make_preference(const ProductOperands& operands) {
 std::vector<Plan> suggestions(Context& context, const Product& p, const ProductOperands& operands,
                               bool fused, int most) {
   Plan asked = make_plan(p, operands, fused);
-  // A bias is looked at for its alignment alone: this one's is no better than the key says.
+  // Of a bias, only the address's alignment is looked at: the key's, not what it happens to be.
   if (asked.bias) {
     point_to_bias(asked, reinterpret_cast<const void*>(uintptr_t(alignment_of(operands.bias))));
   }
@@ -268,8 +272,11 @@ bool is_small(const Product& p, double multiply_adds) {
          double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= multiply_adds;
 }
 constexpr double small_enough_to_race = 1 << 24;
-// Where our own kernel saves more on the host than cuBLASLt's choice of tiles gains.
-constexpr double small_enough_to_win = 1 << 20;
+// Where our own kernel saves more on the host than cuBLASLt's choice of tiles gains: a launch more
+// with ReLU.
+double small_enough_to_win(const Product& p) {
+  return p.epilogue == Epilogue::relu || p.epilogue == Epilogue::bias_relu ? 1 << 22 : 1 << 20;
+}
 
 // -- choices on disk -----------------------------------------------------------------------------
 
@@ -350,33 +357,22 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
 // -- choosing ------------------------------------------------------------------------------------
 
 Plan suggested(Context& context, const Product& p, const ProductOperands& operands) {
-  if (is_small(p, small_enough_to_win)) return own_plan();
+  if (is_small(p, small_enough_to_win(p))) return own_plan();
   for (const bool fused : {true, false}) {
     std::vector<Plan> plans = suggestions(context, p, operands, fused, 4);
     if (!plans.empty()) return std::move(plans.front());
-    if (p.epilogue == Epilogue::none) break;
+    if (!has_fusion(p)) break;
   }
   refuse(p, operands.y.dtype);
 }
 
-// Milliseconds of one run; nothing for a plan that does not run.
-std::optional<float> time(Context& context, Plan& plan, const Product& p,
-                          const ProductOperands& operands) {
+// Microseconds of one run; nothing for a plan that does not run.
+std::optional<double> time(Context& context, Plan& plan, const Product& p,
+                           const ProductOperands& operands) {
   constexpr int runs = 3;
-  Event begin, end;
-  ADRET_CHECK(cudaEventCreate(begin.out()));
-  ADRET_CHECK(cudaEventCreate(end.out()));
   if (try_run(context, plan, p, operands) != CUBLAS_STATUS_SUCCESS) return {};
-  hold(context);
-  ADRET_CHECK(cudaEventRecord(begin, context.compute));
-  for (int i = 0; i < runs; ++i) {
-    if (try_run(context, plan, p, operands) != CUBLAS_STATUS_SUCCESS) return {};
-  }
-  ADRET_CHECK(cudaEventRecord(end, context.compute));
-  ADRET_CHECK(cudaEventSynchronize(end));
-  float milliseconds = 0;
-  ADRET_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-  return milliseconds / runs;
+  return Stopwatch(context).microseconds(
+      runs, [&] { check(try_run(context, plan, p, operands), "cublasLtMatmul"); });
 }
 
 // The fastest on the real operands; a later one has to win by 3 %, which is noise.
@@ -384,7 +380,7 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands,
            const std::string& key) {
   constexpr int most = 8;
   std::vector<Plan> plans = suggestions(context, p, operands, true, most);
-  if (p.epilogue != Epilogue::none) {
+  if (has_fusion(p)) {
     for (Plan& plan : suggestions(context, p, operands, false, most)) {
       plans.push_back(std::move(plan));
     }
@@ -398,13 +394,13 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands,
     y.data = scratch->data();
   }
   Plan* best = nullptr;
-  float best_time = 0;
+  double best_time = 0;
   std::string times;  // for whoever reads the file
   for (Plan& plan : plans) {
     const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.bias});
     if (!taken) continue;
-    times += fmt::format(" {}{:.2f}", plan.own ? "own " : plan.fused ? "" : "apart ", *taken * 1e3);
-    if (best && *taken > 0.97f * best_time) continue;
+    times += fmt::format(" {}{:.2f}", plan.own ? "own " : plan.fused ? "" : "apart ", *taken);
+    if (best && *taken > 0.97 * best_time) continue;
     best = &plan;
     best_time = *taken;
   }
@@ -412,6 +408,18 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands,
   plan_file(context).store(key, fmt::format("{} us{}", choice_of(*best), times));
   best->raced = true;
   return std::move(*best);
+}
+
+// The race, or the first suggestion where there is no memory for one.
+Plan searched(Context& context, const Product& p, const ProductOperands& operands,
+              const std::string& key) {
+  try {
+    return raced(context, p, operands, key);
+  } catch (const OutOfMemory&) {
+    Plan plan = suggested(context, p, operands);
+    plan.raced = true;  // as far as it can be
+    return plan;
+  }
 }
 
 bool is_capturing(const Context& context) {
@@ -432,7 +440,7 @@ Plan& plan_for(Context& context, const Product& p, const ProductOperands& operan
   if (const auto choice = plan_file(context).find(name)) {
     plan = restored(context, p, operands, *choice);
   }
-  if (!plan && measure && !is_capturing(context)) plan = raced(context, p, operands, name);
+  if (!plan && measure && !is_capturing(context)) plan = searched(context, p, operands, name);
   if (!plan && found != plans.end()) return found->second;
   if (!plan) plan = suggested(context, p, operands);
   return plans.insert_or_assign(key, std::move(*plan)).first->second;

@@ -38,7 +38,4 @@ void multiply_small(Context& context, const Product& product, const ProductOpera
 // undefined.
 void add_bias(Context& context, const TensorView& y, const TensorView& bias, bool relu);
 
-// Keeps the stream busy for some 50 us, so that what is launched meanwhile runs without gaps.
-void hold(Context& context);
-
 }  // namespace adret::cuda

@@ -1,0 +1,89 @@
+// Times of kernel calls on a GPU: eager, and captured in a CUDA graph.
+#pragma once
+
+#include <adret/core/backend.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/tensor.h>
+#include <cuda_runtime_api.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+namespace adret::bench {
+
+inline void check(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) throw Error(fmt::format("{}: {}", call, cudaGetErrorString(status)));
+}
+#define ADRET_BENCH_CHECK(call) ::adret::bench::check((call), #call)
+
+// The stream that the backend launches on.
+inline cudaStream_t compute_stream() {
+  struct StreamReader final : CustomKernel {
+    mutable cudaStream_t stream = nullptr;
+    const char* name() const override { return "stream_reader"; }
+    void run_cpu(Views, Views) const override {}
+    void run_cuda(Views, Views, void* compute) const override {
+      stream = static_cast<cudaStream_t>(compute);
+    }
+  };
+  const StreamReader reader;
+  const Tensor tensor = Tensor::empty({1}, {.device = Device::cuda()});
+  const TensorView view = tensor;
+  run(kernels::Custom{.kernel = &reader, .out = {&view, 1}});
+  return reader.stream;
+}
+
+// Microseconds of a call: the median of blocks of at least 2 ms each, for `seconds` in all.
+inline double median_of_blocks(double seconds, const std::function<void(int calls)>& block) {
+  const auto time = [&](int calls) {
+    const auto begin = std::chrono::steady_clock::now();
+    block(calls);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  time(3);
+  int calls = 1;
+  while (time(calls) < 2e-3) calls *= 2;
+  std::vector<double> times;
+  for (double sum = 0; sum < seconds || times.size() < 7; sum += times.back()) {
+    times.push_back(time(calls));
+  }
+  std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
+  return times[times.size() / 2] / calls * 1e6;
+}
+
+inline double eager(const std::function<void()>& call, double seconds) {
+  DeviceServices& services = backend_for(Device::cuda()).services();
+  return median_of_blocks(seconds, [&](int calls) {
+    for (int i = 0; i < calls; ++i) call();
+    services.synchronize();
+  });
+}
+
+// Of many calls in a CUDA graph: without what the host does for each. The call has run before.
+inline double captured(const std::function<void()>& call, double seconds, cudaStream_t stream) {
+  constexpr int nodes = 50;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  ADRET_BENCH_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  try {
+    for (int i = 0; i < nodes; ++i) call();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    throw;
+  }
+  ADRET_BENCH_CHECK(cudaStreamEndCapture(stream, &graph));
+  ADRET_BENCH_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  const double us = median_of_blocks(seconds, [&](int calls) {
+    for (int i = 0; i < calls; ++i) ADRET_BENCH_CHECK(cudaGraphLaunch(executable, stream));
+    ADRET_BENCH_CHECK(cudaStreamSynchronize(stream));
+  });
+  ADRET_BENCH_CHECK(cudaGraphExecDestroy(executable));
+  ADRET_BENCH_CHECK(cudaGraphDestroy(graph));
+  return us / nodes;
+}
+
+}  // namespace adret::bench
