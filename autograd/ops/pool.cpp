@@ -34,9 +34,17 @@ Pool2dParams complete(Size2 kernel, const Pool2dOptions& options) {
           .count_include_pad = options.count_include_pad};
 }
 
+// Windows with nothing but padding have no largest element and no mean.
+void check_pixels(const char* function, const Tensor& x) {
+  if (x.size(1) * x.size(2) == 0) {
+    check::refuse(function, fmt::format("the images of x {} have no pixels", to_string(x.shape())));
+  }
+}
+
 Shape infer(const char* function, const Tensor& x, const Pool2dParams& p, bool ceil_mode) {
   check::floating(function, {"x", x});
   check::rank(function, {"x", x}, 4, "(N, H, W, C)");
+  check_pixels(function, x);
   const auto [kernel, stride, padding, count_include_pad] = p;
   if (kernel.h < 1 || kernel.w < 1 || stride.h < 1 || stride.w < 1) {
     check::refuse(function, fmt::format("kernel {}, stride {}; wanted at least 1x1",
@@ -157,10 +165,7 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const Pool2dOptions& options) {
 Tensor global_avg_pool2d(const Tensor& x) {
   const FunctionScope scope("global_avg_pool2d");
   check::rank("global_avg_pool2d", {"x", x}, 4, "(N, H, W, C)");
-  if (x.size(1) * x.size(2) == 0) {
-    check::refuse("global_avg_pool2d",
-                  fmt::format("the images of x {} have no pixels", to_string(x.shape())));
-  }
+  check_pixels("global_avg_pool2d", x);
   return mean(x, {.dims = {1, 2}});
 }
 

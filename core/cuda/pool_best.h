@@ -10,9 +10,6 @@
 
 namespace adret::cuda {
 
-template <class T>
-constexpr bool two_bytes = sizeof(T) == 2;
-
 // Takes the elements in ascending order of taps.
 template <class T, int n>
 class Best {
@@ -50,13 +47,17 @@ class Best {
   int32_t tap_[n];
 };
 
+template <class T, int n>
+constexpr bool in_pairs = sizeof(T) == 2 && n % 2 == 0;
+
 // Two channels in a register, for elements of two bytes: half the instructions of f32, which the
 // multiprocessors would not do in the time that the memory needs. Taps are below 2^16.
 template <class T, int n>
-requires(two_bytes<T>&& n % 2 == 0) class Best<T, n> {
+requires in_pairs<T, n>
+class Best<T, n> {
   using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
   static_assert(sizeof(Pair) == sizeof(uint32_t));
-  struct Words {
+  struct alignas(Vector<T, n>) Words {
     uint32_t at[n / 2];
   };
 

@@ -11,7 +11,7 @@ constexpr int large_window_threads = 256;
 
 // Whether the windows are so large and few that a thread for each would leave the device idle.
 inline bool few_large_windows(const Context& context, const PoolSizes& sizes) {
-  return sizes.pool.kernel.area() >= 128 && sizes.images_at_once() >= sizes.images &&
+  return sizes.pool.kernel.area() >= 32 && sizes.images_at_once() >= sizes.images &&
          sizes.images * sizes.y_image() <= int64_t(context.multiprocessors()) * 512;
 }
 

@@ -189,6 +189,12 @@ TEST(GlobalAvgPool2d, IsTheMeanOfEachChannel) {
         return global_avg_pool2d(Tensor::ones({1, 0, 2, 2}));
       },
       "[global_avg_pool2d] the images of x (1, 0, 2, 2) have no pixels");
+  // The padding alone would make room for a window.
+  expect_error<ShapeError>(
+      [] {
+        return max_pool2d(Tensor::ones({1, 0, 2, 2}), 2, {.padding = 1});
+      },
+      "[max_pool2d] the images of x (1, 0, 2, 2) have no pixels");
 }
 
 TEST(Pool2d, RefusesWindowsThatDoNotFit) {
