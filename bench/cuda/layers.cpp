@@ -198,7 +198,8 @@ Times measure_case(const Case& test, const std::string& implementation, double s
   try {
     const Call call = test.make();
     Times times{.eager = eager(call.run, seconds), .bytes = call.bytes};
-    times.captured = captured(call.run, seconds, stream);
+    const int nodes = std::clamp(int(5e3 / times.eager), 2, 50);  // some 5 ms
+    times.captured = captured(call.run, seconds, stream, nodes);
     fmt::print(stderr, "{}: {:.2f} us\n", name, times.captured);
     return times;
   } catch (const Error& error) {

@@ -63,9 +63,9 @@ inline double eager(const std::function<void()>& call, double seconds) {
   });
 }
 
-// Of many calls in a CUDA graph: without what the host does for each. The call has run before.
-inline double captured(const std::function<void()>& call, double seconds, cudaStream_t stream) {
-  constexpr int nodes = 50;
+// Of calls in a CUDA graph: without what the host does for each. The call has run before.
+inline double captured(const std::function<void()>& call, double seconds, cudaStream_t stream,
+                       int nodes = 50) {
   cudaGraph_t graph;
   cudaGraphExec_t executable;
   ADRET_BENCH_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
