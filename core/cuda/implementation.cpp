@@ -6,11 +6,8 @@
 #include <string>
 
 namespace adret::cuda {
-namespace {
 
-Implementation read_environment() {
-  const char* variable = std::getenv("ADRET_CUDA_LAYERS");
-  const std::string value = variable ? variable : "";
+Implementation parse_implementation(const std::string& value) {
   if (value.empty() || value == "fastest") return Implementation::fastest;
   if (value == "own") return Implementation::own;
   if (value == "cudnn") return Implementation::cudnn;
@@ -19,10 +16,11 @@ Implementation read_environment() {
                     "fastest");
 }
 
-}  // namespace
-
 Implementation asked_implementation() {
-  static const Implementation asked = read_environment();
+  static const Implementation asked = [] {
+    const char* value = std::getenv("ADRET_CUDA_LAYERS");
+    return parse_implementation(value ? value : "");
+  }();
   return asked;
 }
 

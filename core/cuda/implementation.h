@@ -4,12 +4,16 @@
 
 #include <adret/core/cuda/cudnn_layers.h>
 
+#include <string>
+
 namespace adret::cuda {
 
 enum class Implementation { fastest, own, cudnn };
 
-// What the environment variable ADRET_CUDA_LAYERS asks for (own, cudnn or fastest, as is without
-// it), read once: tests and benchmarks run both. Throws DeviceError for other values.
+// "own", "cudnn", or "fastest", which nothing means too. Throws DeviceError for other values.
+Implementation parse_implementation(const std::string& value);
+// What the environment variable ADRET_CUDA_LAYERS asks for, read once: tests and benchmarks run
+// both. Throws as above.
 Implementation asked_implementation();
 
 // Whether cuDNN was measured to be the faster one for the call's shape and dtype: the tables are in
