@@ -134,6 +134,40 @@ TEST_F(Networks, HaveTheGradientsOfTheCpu) {
   }
 }
 
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double v : values) sum += v * v;
+  return std::sqrt(sum);
+}
+
+TEST_F(Networks, HaveNearlyTheSameGradientsIn16Bits) {
+  const Tensor images = random_tensor({13, 28, 28, 1}, 3), labels = labels_of(13);
+  for (const NamedNetwork& network : networks) {
+    random::manual_seed(2);
+    const std::unique_ptr<Module> here = network.make();
+    const auto expected = forward_and_backward(*here, images, labels);
+    for (DType dtype : {DType::bf16, DType::f16}) {
+      random::manual_seed(2);
+      const std::unique_ptr<Module> there = network.make();
+      there->to(second);
+      there->to(dtype);
+      const auto actual =
+          forward_and_backward(*there, images.to(second).to(dtype), labels.to(second));
+      for (size_t i = 0; i < actual.size(); ++i) {
+        const std::vector<double> e = values_of(expected[i]), a = values_of(actual[i]);
+        if (!is_floating(expected[i].dtype())) continue;  // a count of batches
+        std::vector<double> difference;
+        for (size_t j = 0; j < e.size(); ++j) difference.push_back(a[j] - e[j]);
+        // Each layer rounds by 2^-9 or 2^-12 of its values; a winner of a window that turns over
+        // moves a whole gradient.
+        EXPECT_LE(norm_of(difference), (dtype == DType::bf16 ? 0.2 : 0.03) * norm_of(e))
+            << network.name << " in " << name(dtype) << ", tensor " << i << ": "
+            << norm_of(difference) / norm_of(e);
+      }
+    }
+  }
+}
+
 // pytorch/pytorch#79270, #107514: f32 is exact by default, not rounded to 10 bits unasked.
 TEST_F(Networks, MultiplyF32Exactly) {
   const auto compare = [](const Tensor& y, const Tensor& exact, const char* what) {
