@@ -1,8 +1,10 @@
 // A kernel call's operands on another device: copied there, and back.
 #include <adret/core/backend.h>
 #include <adret/core/decorators/relocate.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace adret {
 namespace {
@@ -30,6 +32,12 @@ void copy(Place to, Place from, size_t bytes) {
     copy({host.data(), Device::cpu()}, from, bytes);
     copy(to, {host.data(), Device::cpu()}, bytes);
   }
+}
+
+Tensor on_cpu(const TensorView& view) {
+  const Tensor tensor = Tensor::empty(view.shape, {.dtype = view.dtype});
+  copy({tensor.data(), Device::cpu()}, {view.data, view.device}, view.bytes());
+  return tensor;
 }
 
 }  // namespace
@@ -81,15 +89,30 @@ void RelocatedCall::copy_back() const {
   }
 }
 
-std::vector<Tensor> outputs_on_cpu(const Kernel& call) {
-  std::vector<Tensor> copies;
-  for (const auto& [name, view] : outputs(call)) {
-    copies.emplace_back();
-    if (!view.defined()) continue;
-    copies.back() = Tensor::empty(view.shape, {.dtype = view.dtype});
-    copy({copies.back().data(), Device::cpu()}, {view.data, view.device}, view.bytes());
+std::vector<OutputPart> output_parts(const Kernel& call) {
+  Tensor segments;
+  for (const auto& [name, view] : inputs(call)) {
+    if (std::string_view(name) == "segments") segments = on_cpu(view);
   }
-  return copies;
+  std::vector<OutputPart> parts;
+  for (const auto& [name, view] : outputs(call)) {
+    if (!view.defined()) continue;
+    const Tensor whole = on_cpu(view);
+    if (!segments.defined() || view.dtype != DType::u8) {
+      parts.push_back({name, whole});
+      continue;
+    }
+    const bool is_value = std::string_view(name) == "values" || std::string_view(name) == "grads";
+    const auto* rows = static_cast<const kernels::Segment*>(segments.data());
+    for (int64_t i = 0; i < segments.size(0); ++i) {
+      const DType dtype = DType(rows[i].dtype);
+      const DType state = dtype == DType::f64 ? DType::f64 : DType::f32;
+      const int64_t offset = is_value ? rows[i].value_offset : rows[i].state_offset;
+      parts.push_back({fmt::format("{} of parameter {}", name, i),
+                       whole.segment({rows[i].length}, size_t(offset), is_value ? dtype : state)});
+    }
+  }
+  return parts;
 }
 
 }  // namespace adret

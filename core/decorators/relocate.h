@@ -5,6 +5,7 @@
 #include <adret/core/tensor.h>
 
 #include <map>
+#include <string>
 #include <vector>
 
 namespace adret {
@@ -34,8 +35,12 @@ class RelocatedCall {
   RewrittenCall moved_;
 };
 
-// The outputs of a call that was run, as tensors of the CPU: undefined ones included, in the order
-// of outputs(call).
-std::vector<Tensor> outputs_on_cpu(const Kernel& call);
+// An output of a call that was run, on the CPU; of an arena (Note [Arenas]) one parameter.
+struct OutputPart {
+  std::string name;  // "y", "values of parameter 2"
+  Tensor tensor;
+};
+// All defined outputs, copied, in the order of outputs(call).
+std::vector<OutputPart> output_parts(const Kernel& call);
 
 }  // namespace adret

@@ -9,8 +9,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <span>
-#include <string_view>
 
 namespace adret {
 namespace {
@@ -48,35 +46,6 @@ std::optional<ShadowDifference> largest_difference(const Tensor& here, const Ten
   return worst;
 }
 
-// The parts of an output to compare: itself, or its parameters when it is an arena (Note [Arenas]).
-std::vector<Tensor> parts_of(const Tensor& output, std::string_view name, const Tensor& segments) {
-  if (!segments.defined() || output.dtype() != DType::u8) return {output};
-  std::vector<Tensor> parts;
-  const auto* rows = static_cast<const kernels::Segment*>(segments.data());
-  for (const kernels::Segment& row : std::span(rows, size_t(segments.size(0)))) {
-    const bool is_value = name == "values" || name == "grads";
-    const DType dtype = DType(row.dtype);
-    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-    parts.push_back(output.segment({row.length},
-                                   size_t(is_value ? row.value_offset : row.state_offset),
-                                   is_value ? dtype : wide));
-  }
-  return parts;
-}
-
-// The operand of that name on the CPU, undefined when there is none.
-Tensor segments_of(const Kernel& call) {
-  for (const auto& [name, view] : inputs(call)) {
-    if (std::string_view(name) != "segments") continue;
-    const Tensor segments = Tensor::empty(view.shape, {.dtype = view.dtype});
-    backend_for(view.device)
-        .services()
-        .copy(segments.data(), view.data, view.bytes(), CopyKind::device_to_host);
-    return segments;
-  }
-  return {};
-}
-
 }  // namespace
 
 double shadow_tolerance(DType dtype) {
@@ -106,24 +75,16 @@ void Shadow::run(const Kernel& call) {
   }
   forward(call);
   ++compared_;
-  const auto written = outputs(call);
-  const std::vector<Tensor> mine = outputs_on_cpu(call), theirs = outputs_on_cpu(there.call());
-  const Tensor segments = segments_of(call);
-  for (size_t i = 0; i < written.size(); ++i) {
-    if (!mine[i].defined()) continue;
-    const std::vector<Tensor> here = parts_of(mine[i], written[i].name, segments),
-                              other = parts_of(theirs[i], written[i].name, segments);
-    for (size_t part = 0; part < here.size(); ++part) {
-      const double tolerance = options_.factor * shadow_tolerance(here[part].dtype());
-      auto difference = largest_difference(here[part], other[part], tolerance);
-      if (!difference) continue;
-      difference->path = NameScope::path();
-      difference->call = to_string(call);
-      difference->output = written[i].name;
-      if (here.size() > 1) difference->output += fmt::format("(parameter {})", part);
-      if (options_.stop) throw Error("[Shadow] " + to_string(*difference));
-      differences_.push_back(std::move(*difference));
-    }
+  const std::vector<OutputPart> mine = output_parts(call), theirs = output_parts(there.call());
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const double tolerance = options_.factor * shadow_tolerance(mine[i].tensor.dtype());
+    auto difference = largest_difference(mine[i].tensor, theirs[i].tensor, tolerance);
+    if (!difference) continue;
+    difference->path = NameScope::path();
+    difference->call = to_string(call);
+    difference->output = mine[i].name;
+    if (options_.stop) throw Error("[Shadow] " + to_string(*difference));
+    differences_.push_back(std::move(*difference));
   }
 }
 

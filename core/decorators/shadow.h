@@ -25,7 +25,7 @@ double shadow_tolerance(DType dtype);
 struct ShadowDifference {
   std::string path;     // the names it ran in (NameScope)
   std::string call;     // the kernel with its operands
-  std::string output;   // the operand's name
+  std::string output;   // "y"; "values of parameter 2" of an optimizer's
   int64_t element = 0;  // where the difference is largest; NaN against a number counts as that
   double here = 0, there = 0;
   double relative = 0;  // |here - there| / the largest magnitude in the output

@@ -146,7 +146,7 @@ TEST_F(ShadowRun, ComparesArenasByTheirParameters) {
       continue;
     }
     ASSERT_EQ(shadow.differences().size(), 1u);
-    EXPECT_EQ(shadow.differences()[0].output, "values(parameter 1)");
+    EXPECT_EQ(shadow.differences()[0].output, "values of parameter 1");
     EXPECT_EQ(shadow.differences()[0].element, 1);
     EXPECT_EQ(shadow.differences()[0].there, 2.5);
   }
@@ -184,7 +184,7 @@ TEST_F(Relocation, KeepsPlacesModuloTheAlignmentInLargeStorages) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(moved.data) % 512, 200'004 % 512);
   EXPECT_LT(moved.storage->bytes(), 10'000u);
   backend_for(Device::cuda()).run(there.call());
-  EXPECT_EQ(outputs_on_cpu(there.call())[0].to_vector(), std::vector<float>(10, 3));
+  EXPECT_EQ(output_parts(there.call())[0].tensor.to_vector(), std::vector<float>(10, 3));
   EXPECT_EQ(x.to_vector(), std::vector<float>(10, 0));
 }
 
@@ -195,7 +195,7 @@ TEST_F(Relocation, TakesUndefinedAndEmptyOperands) {
   EXPECT_FALSE(std::get<kernels::LinearForward>(there.call().any()).bias.defined());
   backend_for(Device::cuda()).run(there.call());
   there.copy_back();
-  EXPECT_EQ(outputs_on_cpu(there.call())[0].shape(), Shape({0, 3}));
+  EXPECT_EQ(output_parts(there.call())[0].tensor.shape(), Shape({0, 3}));
 }
 
 }  // namespace

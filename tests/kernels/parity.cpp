@@ -1,4 +1,5 @@
 // Every kernel call of these tests on the mirrored device against the CPU, in every dtype.
+#include <adret/core/decorators/relocate.h>
 #include <adret/core/kernels/rewrite.h>
 #include <adret/core/tensor.h>
 #include <fmt/core.h>
@@ -276,13 +277,12 @@ Precision precision(DType dtype) {
 }
 
 // Nothing, or the first element of an output that differs too much.
-std::string difference(const kernels::Operand& actual, const TensorView& expected,
-                       const Bound& bound) {
-  const DType dtype = actual.view.dtype;
+std::string difference(const OutputPart& actual, const Tensor& expected, const Bound& bound) {
+  const DType dtype = actual.tensor.dtype();
   const Precision out = precision(dtype);
   const double u = dtype == DType::f64 && !bound.knows_f32 ? 0x1p-52 : 0x1p-23;
   const bool exact = bound.exact || !is_floating(dtype);
-  const std::vector<double> a = values(actual.view, dtype);
+  const std::vector<double> a = values(actual.tensor, dtype);
   const std::vector<double> e = values(expected, exact ? dtype : DType::f64);
   double scale = 0;
   for (double v : e) {
@@ -307,19 +307,6 @@ std::string difference(const kernels::Operand& actual, const TensorView& expecte
 }
 
 // -- the decorator -------------------------------------------------------------------------------
-
-// The dtype of all segments of a call on arenas, if it is f32.
-bool is_of_f32_segments(const Kernel& call) {
-  for (const auto& [name, view] : inputs(call)) {
-    if (std::string_view(name) != "segments") continue;
-    for (int64_t row = 0; row < view.shape[0]; ++row) {
-      const auto* segment = view.as<kernels::Segment>() + row;
-      if (segment->dtype != int64_t(DType::f32)) return false;
-    }
-    return true;
-  }
-  return false;
-}
 
 class Parity final : public Decorator {
  public:
@@ -352,29 +339,19 @@ class Parity final : public Decorator {
   // Compares the outputs of `call`, which was run, with those of the same call on the CPU; `before`
   // has the operands as they were.
   void compare(const Kernel& call, const Kernel& before, const std::string& what) {
-    const bool as_they_are = !has_variants(call);
+    // Random numbers of a dtype are those of the CPU in that dtype.
     const bool draws = std::visit([]<class K>(const K&) { return is_random<K>; }, call.any());
+    const bool as_they_are = draws || !has_variants(call);
     const CopiedCall reference(before, [&](const TensorView& view) {
-      if (as_they_are || !is_floating(view.dtype)) return view.dtype;
-      return draws ? view.dtype : DType::f64;
+      return as_they_are || !is_floating(view.dtype) ? view.dtype : DType::f64;
     });
     on_cpu(reference.call());
     const Bound allowed =
         std::visit([](const auto& k) { return bound(k); }, reference.call().any());
-    const auto actual = outputs(call), expected = outputs(reference.call());
-    const bool arenas = std::visit([]<class K>(const K&) { return is_of_arenas<K>; }, call.any());
+    const std::vector<OutputPart> actual = output_parts(call),
+                                  expected = output_parts(reference.call());
     for (size_t i = 0; i < actual.size(); ++i) {
-      kernels::Operand a = actual[i];
-      TensorView e = expected[i].view;
-      if (!a.view.defined()) continue;
-      if (arenas && a.view.dtype == DType::u8) {
-        if (!is_of_f32_segments(call)) continue;
-        for (TensorView* view : {&a.view, &e}) {
-          view->dtype = DType::f32;
-          view->shape = {view->numel() / 4};
-        }
-      }
-      const std::string text = difference(a, e, allowed);
+      const std::string text = difference(actual[i], expected[i].tensor, allowed);
       if (!text.empty()) ADD_FAILURE() << to_string(call) << what << ": " << text;
     }
   }
