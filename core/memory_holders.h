@@ -49,6 +49,8 @@ class Holders {
   }
 
  private:
+  static constexpr size_t most_names = 4096;
+
   struct Entry {
     std::string function, text;
     size_t bytes = 0;
@@ -63,6 +65,8 @@ class Holders {
   uint32_t find_text(const CurrentFunction& holder) {
     std::string text = holder.name;
     if (holder.backward) text += " backward";
+    // Names that are made up as the program runs, as "step 123", must not fill the memory.
+    if (entries_.size() >= most_names && !indices_.contains(text)) text = "others";
     const auto [place, is_new] = indices_.try_emplace(text, uint32_t(entries_.size()));
     if (is_new) entries_.push_back({.function = holder.name, .text = std::move(text)});
     return place->second;

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace adret {
@@ -44,33 +45,47 @@ double read_scalar(const Tensor& scalar) {
                                       : double(scalar.to(DType::f32).item());
 }
 
-// Replaces the tensors on `device` by copies on the CPU; the device is waited for only once.
-void move_to_cpu(std::vector<Tensor>& tensors, Device device) {
-  if (device.is_cpu()) return;
-  const auto place = [](const Tensor& tensor) { return (tensor.bytes() + 63) / 64 * 64; };
-  size_t total = 0;
-  for (const Tensor& tensor : tensors) {
-    if (tensor.device() == device) total += place(tensor);
+// Replaces tensors on a device by copies on the CPU; the device is waited for once.
+class Reader {
+ public:
+  explicit Reader(Device device) : device_(device) {}
+
+  void read(std::vector<Tensor>& tensors) {
+    const auto is_there = [&](const Tensor& tensor) {
+      return !device_.is_cpu() && tensor.device() == device_;
+    };
+    size_t total = 0;
+    for (const Tensor& tensor : tensors) total += is_there(tensor) ? place(tensor) : 0;
+    if (total == 0) return;
+    DeviceServices& services = backend_for(device_).services();
+    if (total > room_) {
+      buffer_ = services.host_buffer(total);
+      room_ = total;
+    }
+    auto* to = static_cast<std::byte*>(buffer_->data());
+    std::vector<MemoryCopy> copies;
+    std::vector<Tensor*> copied;
+    for (Tensor& tensor : tensors) {
+      if (!is_there(tensor)) continue;
+      copies.push_back({.to = to, .from = tensor.data(), .bytes = tensor.bytes()});
+      copied.push_back(&tensor);
+      to += place(tensor);
+    }
+    if (const Moment there = services.download(copies, services.now())) there->wait();
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const Tensor copy = Tensor::empty(copied[i]->shape(), {.dtype = copied[i]->dtype()});
+      if (copies[i].bytes) std::memcpy(copy.data(), copies[i].to, copies[i].bytes);
+      *copied[i] = copy;
+    }
   }
-  if (total == 0) return;
-  DeviceServices& services = backend_for(device).services();
-  const std::unique_ptr<HostBuffer> buffer = services.host_buffer(total);
-  auto* to = static_cast<std::byte*>(buffer->data());
-  std::vector<MemoryCopy> copies;
-  std::vector<Tensor*> copied;
-  for (Tensor& tensor : tensors) {
-    if (tensor.device() != device) continue;
-    copies.push_back({.to = to, .from = tensor.data(), .bytes = tensor.bytes()});
-    copied.push_back(&tensor);
-    to += place(tensor);
-  }
-  if (const Moment there = services.download(copies, services.now())) there->wait();
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const Tensor copy = Tensor::empty(copied[i]->shape(), {.dtype = copied[i]->dtype()});
-    if (copies[i].bytes) std::memcpy(copy.data(), copies[i].to, copies[i].bytes);
-    *copied[i] = copy;
-  }
-}
+
+ private:
+  static size_t place(const Tensor& tensor) { return (tensor.bytes() + 63) / 64 * 64; }
+
+  Device device_;
+  std::unique_ptr<HostBuffer> buffer_;
+  size_t room_ = 0;
+};
 
 }  // namespace
 
@@ -78,7 +93,8 @@ void move_to_cpu(std::vector<Tensor>& tensors, Device device) {
 class Trainer::Statistics {
  public:
   // In training a loss that is not finite is an error; a mere evaluation reports it.
-  Statistics(Device device, bool training) : device_(device), training_(training) {}
+  Statistics(Device device, bool training)
+      : device_(device), training_(training), reader_(device) {}
 
   Device device() const { return device_; }  // of the model
   void add(const Batch& batch, const Tensor& outputs, const Tensor& targets, const Tensor& loss) {
@@ -98,7 +114,7 @@ class Trainer::Statistics {
   void read() {
     const auto batches = std::exchange(batches_, {});
     std::vector<Tensor> tensors = std::exchange(pending_, {});
-    move_to_cpu(tensors, device_);
+    reader_.read(tensors);
     auto next = tensors.begin();
     for (const auto& [epoch, number, samples, classes] : batches) {
       const double loss = read_scalar(*next++);
@@ -130,6 +146,7 @@ class Trainer::Statistics {
   };
   Device device_;
   bool training_;
+  Reader reader_;
   std::vector<Pending> batches_;
   std::vector<Tensor> pending_;  // of each batch the loss, and of classes outputs and targets
   Mean loss_;

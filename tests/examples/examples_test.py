@@ -17,8 +17,8 @@ import zlib
 from pathlib import Path
 
 PROGRAMS = Path(sys.argv.pop()).resolve()
-LIBRARIES = Path(os.environ["ADRET_LIBRARIES"])
-FAKE_PLUGINS = Path(os.environ["ADRET_FAKE_PLUGINS"])  # see tests/plugins
+LIBRARIES = PROGRAMS.parent  # of the same build
+FAKE_PLUGINS = LIBRARIES / "tests/plugins"
 FIELDS = ["epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "images_per_s",
           "seconds"]
 
@@ -213,6 +213,23 @@ class Mnist(unittest.TestCase):
         mean = re.search(rb'"mean":"(.*?)"', content)[1]
         weights.write_bytes(content.replace(mean, b"x" * len(mean)))
         self.assert_refused('says that "mean" is "xxx', "--predict", image, "--weights", weights)
+
+
+@unittest.skipUnless((LIBRARIES / "libadret_cuda.so").exists(), "the CUDA backend was not built")
+class CudaBuild(unittest.TestCase):
+    def test_says_that_no_device_is_visible(self):
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+        with tempfile.TemporaryDirectory() as holder:
+            folder = Path(holder)
+            write_set(folder, "train", 64, 1)
+            write_set(folder, "t10k", 16, 2)
+            for device, status in (("cuda", 1), ("auto", 0)):
+                result = subprocess.run(
+                    [PROGRAMS / "mnist", "--device", device, "--data", folder, "--epochs", "1", "--json"],
+                    cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertRegex(result.stderr, r'\[cuda\] (there is no NVIDIA driver|no device is to be seen: .*'
+                                                r'CUDA_VISIBLE_DEVICES is ""; change or unset it)')
 
 
 class LinearRegression(unittest.TestCase):
