@@ -102,14 +102,14 @@ class Reduction {
     const auto blocks = [&] { return extents_.outer * divide_up(across, threads.x); };
     if (blocks() < multiprocessors()) {
       // Few blocks: larger ones, and several for each column when its rows are still too many.
-      constexpr int64_t loads = 16, most_chunks = 512;
+      constexpr int64_t loads = 32, most_chunks = 512;
       const dim3 large = column_threads(across, 1024);
       if (extents_.rows <= loads * large.y) {
         threads = large;
       } else {
         const int64_t wanted = divide_up(4 * multiprocessors(), blocks());
         cut(extents_,
-            std::min({divide_up(extents_.rows, loads / 2 * threads.y), wanted, most_chunks}));
+            std::min({divide_up(extents_.rows, loads / 4 * threads.y), wanted, most_chunks}));
       }
     }
     Grid grid = grid_of(context_, blocks() * extents_.chunks, threads);

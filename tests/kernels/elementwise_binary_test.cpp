@@ -79,6 +79,9 @@ const Shapes shapes[] = {
     {{0, 4}, {4}},                 // nothing
     {{1, 1}, {1}},                 // only ones
     {{300, 1, 7}, {300, 70, 7}},   // chunks that end within rows
+    {{64, 1, 16}, {9, 16}},        // rows that are whole vectors
+    {{5, 7, 16}, {7, 1}},          // a number for each row of vectors
+    {{4, 6, 8}, {6, 8}},           // a matrix for each
 };
 
 template <class T>

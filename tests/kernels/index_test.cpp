@@ -59,6 +59,10 @@ TEST(Permute, MovesEveryDimensionOfAnyDtype) {
   expect_permuted<float>({}, {});
   expect_permuted<float>({0, 3}, {1, 0});
   expect_permuted<float>({300, 200}, {1, 0});
+  expect_permuted<float>({5, 49, 33}, {0, 2, 1});          // images flattened
+  expect_permuted<uint8_t>({3, 20, 2, 40}, {2, 3, 0, 1});  // matrices between others
+  expect_permuted<float>({6, 7, 8}, {1, 0, 2});            // rows of 32 bytes
+  expect_permuted<bfloat16>({5, 3, 6}, {1, 0, 2});         // rows of 12 bytes
 }
 
 TEST(CopyRuns, CopiesSlicesAndPlacesThem) {
@@ -87,6 +91,32 @@ TEST(CopyRuns, CopiesManyRunsOfBytes) {
   const auto from = x.to_vector<uint8_t>(), to = y.to_vector<uint8_t>();
   for (size_t i = 0; i < to.size(); ++i) {
     ASSERT_EQ(to[i], i % 10 < 3 ? 0 : from[i / 10 * 7 + i % 10 - 3]) << i;
+  }
+}
+
+TEST(CopyRuns, CopiesRunsOfAnyLengthAndAlignment) {
+  for (int64_t length : {1, 2, 4, 6, 8, 16, 48, 100}) {
+    for (int64_t gap : {0, 1, 4, 16}) {
+      const int64_t count = 7, stride = length + gap;
+      const Tensor x = counting<uint8_t>({count * stride});
+      Tensor y = Tensor::zeros({count * length + 16}, {.dtype = DType::u8});
+      run(kernels::CopyRuns{.x = x,
+                            .y = y,
+                            .count = count,
+                            .length = length,
+                            .x_offset = gap,
+                            .x_stride = stride,
+                            .y_offset = 16 - gap,
+                            .y_stride = length});
+      const auto from = x.to_vector<uint8_t>(), to = y.to_vector<uint8_t>();
+      for (int64_t i = 0; i < int64_t(to.size()); ++i) {
+        const int64_t at = i - (16 - gap);
+        const bool inside = at >= 0 && at < count * length;
+        ASSERT_EQ(to[size_t(i)],
+                  inside ? from[size_t(at / length * stride + gap + at % length)] : 0)
+            << length << " " << gap << " element " << i;
+      }
+    }
   }
 }
 

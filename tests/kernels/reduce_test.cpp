@@ -117,6 +117,13 @@ TEST(Reduce, MatchesTheDefinitionForLargeAndNarrowTensors) {
       {{300, 257}, 1},       // one column more than a block
       {{4, 5'000, 12}, 2},   // the middle
       {{40, 10, 30, 8}, 5},  // every other
+      {{9'000, 64}, 1},      // columns in vectors, several chunks
+      {{2, 9'000, 24}, 2},   // in several places
+      {{2, 40'000}, 1},      // two rows
+      {{8, 17, 1'000}, 2},   // few rows
+      {{2'000, 5, 3}, 2},    // many small matrices
+      {{33'000, 2}, 2},      // many short rows
+      {{600, 1'025}, 2},     // rows off the alignment of vectors
       {{64, 10}, 2},         // logits
       {{}, 0},               // a scalar
   };
