@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 namespace adret::cuda {
 
@@ -71,31 +72,31 @@ struct Forward {
   // -1 then.
   template <int n, class Team>
   __device__ void run(int64_t sample, int64_t classes, const Team& team, LossSum& sum) const {
-    const T* __restrict__ x = logits + (sample < 0 ? 0 : sample * classes);
-    const int64_t width = sample < 0 ? 0 : classes;
+    using Values = const Vector<T, n>[1];
+    const int64_t own = sample < 0 ? 0 : sample, width = sample < 0 ? 0 : classes;
+    const T* const x = logits + own * classes;
+    // Loaded early, as one depends on the other.
+    const int64_t label = labels[own];
+    const bool in_range = label >= 0 && label < classes;
+    const A at_label = in_range ? widen<T>(x[label]) : A(NAN);
     const A first = smoothing > 0 && width > 0 && isfinite(widen<T>(x[0])) ? widen<T>(x[0]) : A(0);
     RowSums<A> row;
-#pragma unroll 4
-    for (int64_t c = int64_t(team.rank()) * n; c < width; c += int64_t(team.size()) * n) {
-      const Vector<T, n> in = *reinterpret_cast<const Vector<T, n>*>(x + c);
-      row.exps.add(in);
+    for_vectors<n>({x}, Line{width, 1}, team, [&](int64_t, Values& in) {
+      row.exps.add(in[0]);
       if (smoothing > 0) {
 #pragma unroll
-        for (int k = 0; k < n; ++k) row.values += widen<T>(in.at[k]) - first;
+        for (int k = 0; k < n; ++k) row.values += widen<T>(in[0].at[k]) - first;
       }
-    }
+    });
     row = team.reduce(row);
     if (team.rank() != 0 || sample < 0) return;
 
     const A largest = row.exps.largest, log_sum = ::log(row.exps.sum);
-    const int64_t label = labels[sample];
     const bool counts = label != labels.ignore_index;
     A value = 0;
-    if (counts && (label < 0 || label >= classes)) {
-      value = A(NAN);
-    } else if (counts) {
-      // Relative to the largest logit, so that a large one costs no precision.
-      value = log_sum - (1 - smoothing) * (widen<T>(x[label]) - largest);
+    if (counts) {
+      // Relative to the largest logit, so that a large one costs no precision; NaN out of range.
+      value = log_sum - (1 - smoothing) * (at_label - largest);
       if (smoothing > 0) value -= smoothing * (row.values / A(classes) + (first - largest));
     }
     log_sum_exp[sample] = largest + log_sum;
@@ -124,8 +125,10 @@ struct Forward {
 
 // -- backward ------------------------------------------------------------------------------------
 
-// Rounding of up to this shifts a softmax by 5e-7 of its value in f32.
-constexpr int large_log_sum = 16;
+// Rounding a log_sum_exp of this size in f32 changes the softmax by 5e-7 of its value. f64 is for
+// checks, and takes no such liberty.
+template <class A>
+constexpr int large_log_sum = std::is_same_v<A, double> ? -1 : 16;
 
 template <class T>
 struct Backward {
@@ -141,18 +144,16 @@ struct Backward {
   // exponentials are summed again then. Teams within a warp agree on it by a vote.
   template <int n, class Team>
   __device__ void run(int64_t sample, int64_t classes, const Team& team) const {
+    using Values = const Vector<T, n>[1];
     const int64_t own = sample < 0 ? 0 : sample, width = sample < 0 ? 0 : classes;
-    const T* __restrict__ x = logits + own * classes;
-    T* __restrict__ dx = dlogits + own * classes;
+    const T* const x = logits + own * classes;
+    T* const dx = dlogits + own * classes;
     const int64_t label = labels[own];
-    const int64_t start = int64_t(team.rank()) * n, step = int64_t(team.size()) * n;
+    const Line line{width, 1};
     A pivot = log_sum_exp[own], normaliser = 1;
-    if (__any_sync(~0u, fabs(pivot) > large_log_sum)) {
+    if (__any_sync(~0u, fabs(pivot) > large_log_sum<A>)) {
       ExpSum<A> sums;
-#pragma unroll 4
-      for (int64_t c = start; c < width; c += step) {
-        sums.add(*reinterpret_cast<const Vector<T, n>*>(x + c));
-      }
+      for_vectors<n>({x}, line, team, [&](int64_t, Values& in) { sums.add(in[0]); });
       sums = team.reduce(sums);
       pivot = sums.largest;
       normaliser = A(1) / sums.sum;
@@ -163,18 +164,16 @@ struct Backward {
     const bool counts = label != labels.ignore_index;
     const A factor = scale * normaliser, share = scale * smoothing / A(classes);
     const A at_label = scale * (1 - smoothing);
-#pragma unroll 4
-    for (int64_t c = start; c < width; c += step) {
-      const Vector<T, n> in = *reinterpret_cast<const Vector<T, n>*>(x + c);
+    for_vectors<n>({x}, line, team, [&](int64_t c, Values& in) {
       Vector<T, n> out;
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        A value = exp(widen<T>(in.at[k]) - pivot) * factor - share;
+        A value = exp(widen<T>(in[0].at[k]) - pivot) * factor - share;
         if (c + k == label) value -= at_label;
         out.at[k] = narrow<T>(counts ? value : A(0));
       }
       *reinterpret_cast<Vector<T, n>*>(dx + c) = out;
-    }
+    });
   }
 };
 
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(1024) forward_by_lanes(Forward<T> f, Samples s
 }
 
 template <int n, class T>
-__global__ void __launch_bounds__(1024) forward_by_block(Forward<T> f, Samples samples) {
+__global__ void __launch_bounds__(512) forward_by_block(Forward<T> f, Samples samples) {
   LossSum sum;
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
     f.template run<n>(i, samples.classes, Block(), sum);
@@ -216,7 +215,7 @@ __global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
 }
 
 template <int n, class T>
-__global__ void __launch_bounds__(1024) backward_by_block(Backward<T> f, Samples samples) {
+__global__ void __launch_bounds__(512) backward_by_block(Backward<T> f, Samples samples) {
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
     f.template run<n>(i, samples.classes, Block());
   }
@@ -226,7 +225,7 @@ int lanes_for(int64_t vectors) {
   return int(std::min<uint64_t>(32, std::bit_ceil(uint64_t(std::max<int64_t>(1, vectors)))));
 }
 
-unsigned threads_for_row(int64_t vectors) { return vectors <= 4096 ? 256 : 1024; }
+unsigned threads_for_row(int64_t vectors) { return vectors <= 4096 ? 256 : 512; }
 
 template <int n, class T>
 void forward(Context& context, Forward<T> f, Samples samples) {

@@ -34,7 +34,7 @@ struct Coefficients {
 template <class T, int n>
 __device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& place,
                       const Coefficients<Accumulator<T>, n>& coefficients) {
-  constexpr int batch = 4;
+  constexpr int batch = 2;
   if (!place.exists) return;
   const int64_t last = (rows.count - 1) * rows.channels + place.channel;
   for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
@@ -74,7 +74,7 @@ struct Channels {
 };
 
 template <class T, int n>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 3)
     apply_channels(Output<T> out, Rows rows, Channels<Accumulator<T>> channels) {
   using A = Accumulator<T>;
   const Place<n> place(rows);

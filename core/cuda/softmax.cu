@@ -14,21 +14,12 @@ namespace {
 
 constexpr int64_t warp_length = 512;  // longer rows have a block each
 
-// The elements i of a line along the dimension lie at i * stride.
-struct Line {
-  int64_t length, stride;
-};
-
-template <class T, int n>
-__device__ const Vector<T, n>& vector_at(const T* data) {
-  return *reinterpret_cast<const Vector<T, n>*>(data);
-}
-template <class T, int n>
-__device__ Vector<T, n>& vector_at(T* data) {
-  return *reinterpret_cast<Vector<T, n>*>(data);
-}
-
 // -- one line ------------------------------------------------------------------------------------
+
+template <class T, int n>
+__device__ void store(T* to, const Vector<T, n>& value) {
+  *reinterpret_cast<Vector<T, n>*>(to) = value;
+}
 
 template <class T>
 struct Forward {
@@ -40,27 +31,22 @@ struct Forward {
   template <int n, class Team>
   __device__ void run(int64_t at, Line line, const Team& team) const {
     using A = Accumulator<T>;
-    const T* __restrict__ from = x + at;
-    T* __restrict__ to = y + at;
-    const int64_t first = int64_t(team.rank()) * n, step = int64_t(team.size()) * n;
+    using Values = const Vector<T, n>[1];
+    const T* const from[] = {x + at};
+    T* const to = y + at;
     ExpSum<A> sums;
-#pragma unroll 4
-    for (int64_t i = first; i < line.length; i += step) {
-      sums.add(vector_at<T, n>(from + i * line.stride));
-    }
+    for_vectors<n>(from, line, team, [&](int64_t, Values& in) { sums.add(in[0]); });
     sums = team.reduce(sums);
     const A factor = log ? ::log(sums.sum) : A(1) / sums.sum;
-#pragma unroll 4
-    for (int64_t i = first; i < line.length; i += step) {
-      const Vector<T, n> in = vector_at<T, n>(from + i * line.stride);
+    for_vectors<n>(from, line, team, [&](int64_t place, Values& in) {
       Vector<T, n> out;
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        const A value = widen<T>(in.at[k]) - sums.largest;
+        const A value = widen<T>(in[0].at[k]) - sums.largest;
         out.at[k] = narrow<T>(log ? value - factor : exp(value) * factor);
       }
-      vector_at<T, n>(to + i * line.stride) = out;
-    }
+      store(to + place, out);
+    });
   }
 };
 
@@ -73,33 +59,26 @@ struct Backward {
   template <int n, class Team>
   __device__ void run(int64_t at, Line line, const Team& team) const {
     using A = Accumulator<T>;
-    const T* __restrict__ result = y + at;
-    const T* __restrict__ grad = dy + at;
-    T* __restrict__ to = dx + at;
-    const int64_t first = int64_t(team.rank()) * n, step = int64_t(team.size()) * n;
+    using Values = const Vector<T, n>[2];  // of y and dy
+    const T* const from[] = {y + at, dy + at};
+    T* const to = dx + at;
     Total<A> total;
-#pragma unroll 4
-    for (int64_t i = first; i < line.length; i += step) {
-      const Vector<T, n> dout = vector_at<T, n>(grad + i * line.stride);
-      const Vector<T, n> out = vector_at<T, n>(result + i * line.stride);
+    for_vectors<n>(from, line, team, [&](int64_t, Values& in) {
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        total.value += widen<T>(dout.at[k]) * (log ? A(1) : widen<T>(out.at[k]));
+        total.value += widen<T>(in[1].at[k]) * (log ? A(1) : widen<T>(in[0].at[k]));
       }
-    }
+    });
     const A sum = team.reduce(total).value;
-#pragma unroll 4
-    for (int64_t i = first; i < line.length; i += step) {
-      const Vector<T, n> dout = vector_at<T, n>(grad + i * line.stride);
-      const Vector<T, n> out = vector_at<T, n>(result + i * line.stride);
-      Vector<T, n> in;
+    for_vectors<n>(from, line, team, [&](int64_t place, Values& in) {
+      Vector<T, n> out;
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        const A g = widen<T>(dout.at[k]), v = widen<T>(out.at[k]);
-        in.at[k] = narrow<T>(log ? g - exp(v) * sum : v * (g - sum));
+        const A value = widen<T>(in[0].at[k]), gradient = widen<T>(in[1].at[k]);
+        out.at[k] = narrow<T>(log ? gradient - exp(value) * sum : value * (gradient - sum));
       }
-      vector_at<T, n>(to + i * line.stride) = in;
-    }
+      store(to + place, out);
+    });
   }
 };
 
@@ -120,7 +99,7 @@ __global__ void rows_by_lanes(F f, int64_t rows, int64_t length, int lanes) {
 }
 
 template <int n, class F>
-__global__ void __launch_bounds__(1024) rows_by_block(F f, int64_t rows, int64_t length) {
+__global__ void __launch_bounds__(512) rows_by_block(F f, int64_t rows, int64_t length) {
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     f.template run<n>(row * length, Line{length, 1}, Block());
   }
@@ -148,7 +127,7 @@ void run_rows(Context& context, const F& f, int64_t rows, int64_t length) {
            lanes);
     return;
   }
-  const unsigned threads = vectors <= 1024 ? 128 : vectors <= 4096 ? 256 : 1024;
+  const unsigned threads = vectors <= 1024 ? 128 : vectors <= 4096 ? 256 : 512;
   const int64_t blocks = std::min<int64_t>(rows, int64_t(context.multiprocessors()) * 64);
   launch(context, rows_by_block<n, F>, {.blocks = unsigned(blocks), .threads = threads}, f, rows,
          length);

@@ -1,7 +1,8 @@
-// Threads that reduce together: neighbours in a warp, a block, or a column of a block; and which
-// block of a grid is done last.
+// Threads that read and reduce together: neighbours in a warp, a block, or a column of a block; and
+// which block of a grid is done last.
 #pragma once
 
+#include <adret/core/cuda/launch.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -95,6 +96,36 @@ class Column {
     return value;
   }
 };
+
+// The elements i of a line lie at i * stride.
+struct Line {
+  int64_t length, stride;
+};
+
+// f(place, vectors) for the elements of a line that fall to a thread, n neighbours at a time, which
+// only a stride of 1 has; `vectors` holds those of each of the arrays `from`. Several places are
+// loaded before f sees the first.
+template <int n, class T, int arrays, class Team, class F>
+__device__ void for_vectors(const T* const (&from)[arrays], Line line, const Team& team, F f) {
+  constexpr int batch = arrays == 1 ? 4 : 2;
+  const int64_t step = int64_t(team.size()) * n;
+  for (int64_t i = int64_t(team.rank()) * n; i < line.length; i += batch * step) {
+    Vector<T, n> values[batch][arrays];
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (i + b * step >= line.length) continue;
+#pragma unroll
+      for (int a = 0; a < arrays; ++a) {
+        values[b][a] =
+            *reinterpret_cast<const Vector<T, n>*>(from[a] + (i + b * step) * line.stride);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (i + b * step < line.length) f((i + b * step) * line.stride, values[b]);
+    }
+  }
+}
 
 // Whether this block is the last of `blocks` to call this with the same counter, which is zero
 // before and after. The last one sees what the others wrote before the call. All threads call it;

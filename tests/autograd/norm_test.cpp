@@ -209,6 +209,9 @@ TEST(BatchNorm, RefusesOperandsThatDoNotGoTogether) {
   expect_error<ShapeError>(
       [&] { return batch_norm(x, {}, {}, {}, {}, {.residual = x.to(DType::f64)}); },
       "[batch_norm] x (4, 3) is f32, residual (4, 3) is f64");
+  expect_error<ShapeError>(
+      [&] { return batch_norm(x, {}, {}, {}, {}, {.activation = Activation::gelu}); },
+      "[batch_norm] activation gelu is not fused, wanted none or relu; apply it to the result");
 }
 
 }  // namespace
