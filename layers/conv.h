@@ -11,7 +11,7 @@ struct Conv2dLayerOptions {
   Size2 stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
   bool bias = true;
-  Activation activation = Activation::none;  // fused
+  Activation activation = Activation::none;  // fused; none or relu
 };
 
 // Two-dimensional convolution: (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv2d. The
