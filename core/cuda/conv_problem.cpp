@@ -73,22 +73,21 @@ std::string to_string(const ConvProblem& p) {
       "groups {}{}{} {}{} aligned {} {} {} {} workspace {}",
       directions[size_t(p.direction)], name(p.dtype), p.n, p.h, p.w, p.c, p.o, p.kh, p.kw, p.oh,
       p.ow, p.stride_h, p.stride_w, p.padding_h, p.padding_w, p.dilation_h, p.dilation_w, p.groups,
-      p.bias_alignment ? " bias" : "", p.relu ? " relu" : "",
+      p.has_bias() ? " bias" : "", p.relu ? " relu" : "",
       p.math == MathMode::exact ? "exact" : "tf32", p.deterministic ? " deterministic" : "",
       p.x_alignment, p.weight_alignment, p.y_alignment, p.bias_alignment, p.workspace_limit);
 }
 
-Graph::Convolution graph_of(const ConvProblem& p, bool with_epilogue) {
+Graph::Convolution graph_of(const ConvProblem& p, bool with_bias) {
   Graph::Convolution graph{
       .direction = p.direction,
       .x = {Graph::x_id, p.dtype, {p.n, p.c, p.h, p.w}, p.x_alignment},
       .weight = {Graph::weight_id, p.dtype, {p.o, p.channels(), p.kh, p.kw}, p.weight_alignment},
       .y = {Graph::y_id, p.dtype, {p.n, p.o, p.oh, p.ow}, p.y_alignment},
       .params = p.params()};
-  if (with_epilogue && p.bias_alignment) {
+  if (with_bias && p.has_bias()) {
     graph.bias = GraphTensor{Graph::bias_id, p.dtype, {1, p.o, 1, 1}, p.bias_alignment};
   }
-  graph.relu = with_epilogue && p.relu;
   return graph;
 }
 

@@ -26,7 +26,7 @@ struct ConvProblem {
   bool relu, deterministic;
   uint8_t unused[6];
 
-  bool has_epilogue() const { return bias_alignment != 0 || relu; }
+  bool has_bias() const { return bias_alignment != 0; }
   kernels::Conv2dParams params() const {
     return {.stride = {stride_h, stride_w},
             .padding = {padding_h, padding_w},
@@ -63,8 +63,9 @@ ConvCall conv_call(const kernels::Conv2dBackwardWeight& call);
 // One line with all that a choice depends on, for files of choices.
 std::string to_string(const ConvProblem& problem);
 
-// As a graph of cuDNN's, with or without bias and ReLU behind the convolution.
-Graph::Convolution graph_of(const ConvProblem& problem, bool with_epilogue);
+// As a graph of cuDNN's, with the bias (if there is one) or without. ReLU is never in it: only
+// engines with the note STRICT_NAN_PROP, which are slow, promise not to turn NaN into 0.
+Graph::Convolution graph_of(const ConvProblem& problem, bool with_bias);
 
 // Whether an engine keeps what the compute mode promises: exactness, determinism, workspace.
 bool is_allowed(const EngineConfig& config, const ConvProblem& problem);

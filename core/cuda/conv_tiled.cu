@@ -34,17 +34,17 @@ __device__ void load_weights(Accumulator<T>* shared, const T* weight, const Gath
   const int chunk = min(g.chunk, g.results - first);
   if (backward) {  // weight (sources, taps, results) of the group
     const T* const own = weight + int64_t(group) * g.sources * taps * g.results + first;
-    for (int i = int(threadIdx.x); i < filter * chunk; i += int(blockDim.x)) {
+    fill_shared(shared, filter * chunk, [&](int i) -> Placed<A> {
       const int result = i % chunk, tap = i / chunk % taps, source = i / chunk / taps;
-      shared[((taps - 1 - tap) * g.sources + source) * g.weight_row + result] =
-          widen(own[(source * taps + tap) * g.results + result]);
-    }
+      return {widen(own[(source * taps + tap) * g.results + result]),
+              ((taps - 1 - tap) * g.sources + source) * g.weight_row + result};
+    });
   } else {  // weight (results, taps, sources)
     const T* const own = weight + (int64_t(group) * g.results + first) * filter;
-    for (int i = int(threadIdx.x); i < filter * chunk; i += int(blockDim.x)) {
+    fill_shared(shared, filter * chunk, [&](int i) -> Placed<A> {
       const int result = i / filter, tap = i - result * filter;
-      shared[tap * g.weight_row + result] = widen(own[i]);
-    }
+      return {widen(own[i]), tap * g.weight_row + result};
+    });
   }
   const int columns = g.weight_row - chunk;  // what the last thread reads beyond must be a number
   for (int i = int(threadIdx.x); i < filter * columns; i += int(blockDim.x)) {
@@ -148,28 +148,24 @@ Launch plan(const Context& context, const ConvProblem& p) {
   g.weight_row = g.chunk + spare;
 
   const size_t weight_bytes = size_t(taps) * size_t(g.weight_row) * size;
-  const int threads_a_pixel = int(divide_up(std::min(g.chunk, g.results), outputs_a_thread));
-  const int64_t others = divide_up(g.results, g.chunk) * g.groups;
-  const auto fits = [&](int rows) {
-    g.band.set_rows(rows, g.rw, g.kh, g.kw);
-    return weight_bytes + g.band.elements(g.sources) * size <= most_shared;
-  };
-  const auto blocks = [&] { return int64_t(p.n) * divide_up(g.rh, g.band.rows) * others; };
-  int rows = 1;
-  if (!fits(rows)) return launch;
+  const int64_t threads_a_pixel = divide_up(std::min(g.chunk, g.results), outputs_a_thread);
+  const int64_t items_a_row = g.rw * threads_a_pixel;
+  const int64_t row_blocks = p.n * divide_up(g.results, g.chunk) * g.groups;  // of bands of one row
   // Enough for the threads of a block, and more while there are blocks for the whole device.
-  const auto wants_more = [&] {
-    const int64_t items = int64_t(rows) * g.rw * threads_a_pixel;
-    return items < 128 || (items < 1024 && blocks() > 8 * context.multiprocessors());
-  };
-  while (rows < g.rh && wants_more() && fits(rows + 1)) ++rows;
-  fits(rows);
-  g.bands = int(divide_up(g.rh, g.band.rows));
-  const int64_t items = int64_t(rows) * g.rw * threads_a_pixel;
+  const int64_t enough = divide_up(128, items_a_row);
+  const int64_t most_useful =
+      std::min(divide_up(1024, items_a_row), g.rh * row_blocks / (8 * context.multiprocessors()));
+  const int64_t most = g.band.most_rows(g.rw, g.kh, g.kw, g.sources, 0,
+                                        int64_t((most_shared - weight_bytes) / size));
+  if (most < 1) return launch;
+  const int64_t rows = std::min({std::max(enough, most_useful), most, int64_t(g.rh)});
+  g.band.set_rows(int(rows), g.rw, g.kh, g.kw);
+  g.bands = int(divide_up(g.rh, rows));
+  const int64_t threads = std::clamp<int64_t>(divide_up(rows * items_a_row, 32) * 32, 64, 256);
   launch.gather = g;
   launch.grid = {.blocks = dim3(unsigned(p.n * g.bands), unsigned(divide_up(g.results, g.chunk)),
                                 unsigned(g.groups)),
-                 .threads = dim3(unsigned(std::clamp<int64_t>(divide_up(items, 32) * 32, 64, 256))),
+                 .threads = dim3(unsigned(threads)),
                  .shared_bytes = weight_bytes + g.band.elements(g.sources) * size};
   launch.fits = p.n * g.bands < int64_t(1) << 31 && g.groups < 65536;
   return launch;

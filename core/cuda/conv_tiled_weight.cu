@@ -29,10 +29,11 @@ template <class T>
 __device__ void load_gradient(Accumulator<T>* tile, const T* dy, const Products& g, int n,
                               int first_row, int rows, int group) {
   const T* const own = dy + (int64_t(n) * g.oh + first_row) * g.ow * g.o + group * g.outputs;
-  for (int i = int(threadIdx.x); i < rows * g.ow * g.gradient_row; i += int(blockDim.x)) {
+  fill_shared(tile, rows * g.ow * g.gradient_row, [&](int i) -> Placed<Accumulator<T>> {
     const int pixel = i / g.gradient_row, output = i - pixel * g.gradient_row;
-    tile[i] = output < g.outputs ? widen(own[int64_t(pixel) * g.o + output]) : Accumulator<T>(0);
-  }
+    const bool inside = output < g.outputs;
+    return {inside ? widen(own[int64_t(pixel) * g.o + output]) : Accumulator<T>(0), i};
+  });
 }
 
 // Block (part, chunk of the items, group): partial (parts, O, KH, KW, channels).
@@ -137,29 +138,25 @@ Launch plan(const Context& context, const ConvProblem& p) {
   g.slices = std::clamp(most_threads / g.chunk, 1, g.ow);
   const int threads = int(divide_up(g.chunk * g.slices, 32)) * 32;
 
-  const auto bytes = [&] {
-    const size_t gradients = size_t(g.band.rows) * size_t(g.ow) * size_t(g.gradient_row);
-    return std::max((g.band.elements(g.channels) + gradients) * size,
-                    size_t(threads) * outputs_a_thread * size);
-  };
-  const auto fits = [&](int rows) {
-    g.band.set_rows(rows, g.ow, g.kh, g.kw);
-    return bytes() <= most_shared;
-  };
   // Two blocks for each multiprocessor, in bands as high as that allows.
   const int64_t wanted = std::max<int64_t>(1, 2 * context.multiprocessors() / (chunks * p.groups));
-  int rows = 1;
-  if (!fits(rows)) return launch;
-  while (rows < g.oh && p.n * divide_up(g.oh, rows) > wanted && fits(rows + 1)) ++rows;
-  fits(rows);
-  g.bands = int(divide_up(g.oh, rows));
+  const int64_t most = g.band.most_rows(
+      p.ow, p.kh, p.kw, g.channels, int64_t(g.ow) * g.gradient_row, int64_t(most_shared / size));
+  if (most < 1) return launch;
+  const int64_t bands = std::clamp<int64_t>(wanted / p.n, 1, p.oh);
+  const int64_t rows = std::min(divide_up(p.oh, bands), most);
+  g.band.set_rows(int(rows), g.ow, g.kh, g.kw);
+  g.bands = int(divide_up(p.oh, rows));
+  const size_t gradients = size_t(rows) * size_t(g.ow) * size_t(g.gradient_row);
+  const size_t bytes = std::max((g.band.elements(g.channels) + gradients) * size,
+                                size_t(threads) * outputs_a_thread * size);
   if (p.n * g.bands >= int64_t(1) << 30) return launch;
   g.total_bands = int(p.n) * g.bands;
   launch.fits = true;
   launch.grid = {.blocks = dim3(unsigned(std::min<int64_t>(g.total_bands, wanted)),
                                 unsigned(chunks), unsigned(p.groups)),
                  .threads = dim3(unsigned(threads)),
-                 .shared_bytes = bytes()};
+                 .shared_bytes = bytes};
   return launch;
 }
 

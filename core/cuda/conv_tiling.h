@@ -23,27 +23,59 @@ struct Band {
     rows = count;
     tile_h = (rows - 1) * stride_h + (kh - 1) * dilation_h + 1;
     tile_w = (width - 1) * stride_w + (kw - 1) * dilation_w + 1;
-    plane = int(std::min<int64_t>(int64_t(tile_h) * tile_w, (1 << 30)) | 1);
+    plane = tile_h * tile_w | 1;
+  }
+  // How many rows fit `elements`, if each row of the result takes `more` beside the planes; less
+  // than 1 if none does.
+  int64_t most_rows(int64_t width, int64_t kh, int64_t kw, int64_t planes, int64_t more,
+                    int64_t elements) const {
+    const int64_t row = (width - 1) * stride_w + (kw - 1) * dilation_w + 1;
+    const int64_t first = planes * (((kh - 1) * dilation_h + 1) * row + 1) + more;
+    if (first > elements) return 0;
+    return 1 + (elements - first) / (planes * stride_h * row + more);
   }
   size_t elements(int planes) const { return size_t(plane) * size_t(planes); }
 };
+
+// Fills shared memory: item i of `count` is item(i), a value and its place. Each thread has several
+// reads under way.
+template <class A>
+struct Placed {
+  A value;
+  int at;
+};
+template <class A, class Item>
+__device__ void fill_shared(A* shared, int count, Item&& item) {
+  constexpr int in_flight = 4;
+  const int step = int(blockDim.x);
+  for (int first = int(threadIdx.x); first < count; first += in_flight * step) {
+    Placed<A> items[in_flight];
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k) {
+      if (first + k * step < count) items[k] = item(first + k * step);
+    }
+#pragma unroll
+    for (int k = 0; k < in_flight; ++k) {
+      if (first + k * step < count) shared[items[k].at] = items[k].value;
+    }
+  }
+}
 
 // The band of image n whose result begins at row first_row, channels first..first + count - 1.
 template <class T>
 __device__ void load_band(Accumulator<T>* tile, const T* source, const Band& band, int n,
                           int first_row, int first, int count) {
+  using A = Accumulator<T>;
   const T* const image = source + int64_t(n) * band.h * band.w * band.channels + first;
   const int top = first_row * band.stride_h - band.padding_h;
-  const int left = -band.padding_w;
-  for (int i = int(threadIdx.x); i < band.tile_h * band.tile_w * count; i += int(blockDim.x)) {
+  fill_shared(tile, band.tile_h * band.tile_w * count, [&](int i) -> Placed<A> {
     const int pixel = i / count, channel = i - pixel * count;
     const int row = pixel / band.tile_w, column = pixel - row * band.tile_w;
-    const int y = top + row, x = left + column;
+    const int y = top + row, x = column - band.padding_w;
     const bool inside = y >= 0 && y < band.h && x >= 0 && x < band.w;
-    tile[channel * band.plane + pixel] =
-        inside ? widen(image[(int64_t(y) * band.w + x) * band.channels + channel])
-               : Accumulator<T>(0);
-  }
+    return {inside ? widen(image[(int64_t(y) * band.w + x) * band.channels + channel]) : A(0),
+            channel * band.plane + pixel};
+  });
 }
 
 bool tiled_weight_can_run(const Context& context, const ConvProblem& problem);

@@ -65,7 +65,8 @@ uint32_t note_bits(const Descriptor& engine, cudnnBackendAttributeName_t name,
 }
 
 void read_knobs(EngineConfig& config) {
-  constexpr int64_t most = CUDNN_KNOB_TYPE_COUNTS + 16;
+  const int64_t most = config.config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
   std::vector<Descriptor> owned;
   std::vector<cudnnBackendDescriptor_t> choices;
   for (int64_t i = 0; i < most; ++i) {
@@ -173,22 +174,18 @@ std::string to_string(const EngineConfig& config) {
 Graph::Graph(const Convolution& convolution, cudnnHandle_t handle, const Descriptor* device)
     : device_(device) {
   const DType compute = accumulator(convolution.x.dtype);
-  const int64_t first_virtual = 100;
-  // What lies between operations is never stored; in the accumulator's type nothing is rounded.
-  GraphTensor between = convolution.y;
-  between.dtype = compute;
-  between.id = first_virtual;
   const cudnnBackendDescriptor_t y = tensor(convolution.y);
-  cudnnBackendDescriptor_t last = y;
-  if (convolution.bias || convolution.relu) last = tensor(between, true);
-  add_convolution(convolution, last);
   if (convolution.bias) {
-    between.id = first_virtual + 1;
-    const cudnnBackendDescriptor_t sum = convolution.relu ? tensor(between, true) : y;
-    add_pointwise(CUDNN_POINTWISE_ADD, compute, last, tensor(*convolution.bias), sum);
-    last = sum;
+    // What lies between operations is never stored; in the accumulator's type nothing is rounded.
+    GraphTensor product = convolution.y;
+    product.dtype = compute;
+    product.id = product_id;
+    const cudnnBackendDescriptor_t between = tensor(product, true);
+    add_convolution(convolution, between);
+    add_sum(compute, between, tensor(*convolution.bias), y);
+  } else {
+    add_convolution(convolution, y);
   }
-  if (convolution.relu) add_pointwise(CUDNN_POINTWISE_RELU_FWD, compute, last, nullptr, y);
 
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const Descriptor& operation : operations_) operations.push_back(operation.get());
@@ -270,17 +267,19 @@ void Graph::add_convolution(const Convolution& convolution, cudnnBackendDescript
   operations_.push_back(std::move(operation));
 }
 
-void Graph::add_pointwise(cudnnPointwiseMode_t mode, DType compute, cudnnBackendDescriptor_t x,
-                          cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y) {
+void Graph::add_sum(DType compute, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                    cudnnBackendDescriptor_t y) {
+  const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
   Descriptor description(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   description.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
       .set(CUDNN_ATTR_POINTWISE_MATH_PREC, cudnn_type(compute))
       .finalize();
   Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, description.get())
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-  if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y).finalize();
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y)
+      .finalize();
   parts_.push_back(std::move(description));
   operations_.push_back(std::move(operation));
 }

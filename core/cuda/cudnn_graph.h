@@ -86,15 +86,14 @@ enum class ConvDirection : uint8_t { forward, backward_input, backward_weight };
 class Graph {
  public:
   // What the operands are called in ExecutionPlan::run.
-  enum Id : int64_t { x_id = 1, weight_id, y_id, bias_id };
+  enum Id : int64_t { x_id = 1, weight_id, y_id, bias_id, product_id };
 
   // x, weight and y, or their gradients: which of them is the result depends on the direction. In a
-  // forward graph bias and ReLU may follow. Computes in f32, or f64 for f64.
+  // forward graph a bias may follow. Computes in f32, or f64 for f64.
   struct Convolution {
     ConvDirection direction = ConvDirection::forward;
     GraphTensor x, weight, y;
     std::optional<GraphTensor> bias;  // dims (1, O, 1, 1)
-    bool relu = false;
     kernels::Conv2dParams params;
   };
   // For the handle's device, or with null for one that is only described.
@@ -108,8 +107,8 @@ class Graph {
  private:
   cudnnBackendDescriptor_t tensor(const GraphTensor& tensor, bool is_virtual = false);
   void add_convolution(const Convolution& convolution, cudnnBackendDescriptor_t y);
-  void add_pointwise(cudnnPointwiseMode_t mode, DType compute, cudnnBackendDescriptor_t x,
-                     cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
+  void add_sum(DType compute, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+               cudnnBackendDescriptor_t y);
 
   std::vector<Descriptor> parts_;  // tensors, and what operations are described by
   std::vector<Descriptor> operations_;

@@ -21,11 +21,13 @@ namespace {
 // A race goes on while it may: engines load when they first run, up to 0.1 s each.
 constexpr double longest_race = 0.22, long_race = 0.1;  // seconds
 constexpr int enough_tries = 12;                        // of a long race
+constexpr size_t few = 3;                               // suggestions
 constexpr double hopeless = 1.3;                        // times the best
 constexpr double tie = 1.03;
+constexpr double events = 2;  // microseconds that a single run may seem longer
 
 constexpr std::string_view measured = "measured ", suggested = "suggested ";
-constexpr std::string_view fused_name = "cudnn ", separate_name = "cudnn+epilogue ",
+constexpr std::string_view fused_name = "cudnn ", separate_name = "cudnn+bias ",
                            direct_name = "direct ";
 
 bool is_capturing(const Context& context) {
@@ -42,7 +44,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 struct Candidate {
   std::shared_ptr<const Graph> graph;  // the engine's
   EngineConfig engine;
-  bool fused = true;  // the engine does bias and ReLU too
+  bool fused = true;  // the engine adds the bias too
   std::optional<DirectKernel> direct;
 };
 
@@ -69,6 +71,13 @@ std::vector<Candidate> suggestions(const ConvProblem& problem, cudnnHandle_t han
   return candidates;
 }
 
+// Whether the bias is in the engine's graph, the better way first. Where ReLU follows, our kernel
+// does both in one go.
+std::vector<bool> ways_to_add(const ConvProblem& problem) {
+  if (!problem.has_bias()) return {true};
+  return problem.relu ? std::vector{false} : std::vector{true, false};
+}
+
 // The first ones in cuDNN's order, then one of each further engine, then the others: what is best
 // is mostly near the top, and else rarely of an engine that was seen to be slower.
 void mix_engines(std::vector<Candidate>& candidates) {
@@ -87,8 +96,8 @@ void mix_engines(std::vector<Candidate>& candidates) {
 
 ConvPlan::ConvPlan(EngineConfig config, cudnnHandle_t handle, bool fused,
                    const ConvProblem& problem)
-    : runs_epilogue_(problem.has_epilogue() && !fused),
-      name_(std::string(runs_epilogue_ ? separate_name : fused_name) + to_string(config)) {
+    : fused_(fused || !problem.has_bias()),
+      name_(std::string(fused_ ? fused_name : separate_name) + to_string(config)) {
   cudnn_.emplace(std::move(config), handle);
   workspace_ = size_t(cudnn_->workspace());
   if (cudnn_->workspace() > problem.workspace_limit) {
@@ -108,15 +117,15 @@ void ConvPlan::run(Context& context, const ConvProblem& problem, const ConvOpera
   static constexpr std::array<int64_t, 4> ids = {Graph::x_id, Graph::weight_id, Graph::y_id,
                                                  Graph::bias_id};
   const std::array<void*, 4> data = {operands.x, operands.weight, operands.y, operands.bias};
-  const size_t count = problem.bias_alignment && !runs_epilogue_ ? 4 : 3;
+  const size_t count = problem.has_bias() && fused_ ? 4 : 3;
   cudnn_->run(context.cudnn(), std::span(ids).first(count), std::span(data).first(count),
               workspace);
-  if (runs_epilogue_) {
+  if (problem.relu || !fused_) {
     TensorView y, bias;
     y.data = operands.y;
     y.shape = {problem.n * problem.oh * problem.ow, problem.o};
     y.dtype = bias.dtype = problem.dtype;
-    bias.data = operands.bias;
+    bias.data = fused_ ? nullptr : operands.bias;
     bias.shape = {problem.o};
     add_bias(context, y, bias, problem.relu);
   }
@@ -181,27 +190,31 @@ void ConvPlanCache::run(const ConvProblem& problem, const ConvOperands& operands
 }
 
 ConvPlan ConvPlanCache::search(const ConvProblem& problem, const ConvOperands& operands) {
-  const bool races = problem.search == PlanSearch::measure && !is_capturing(context_);
   const std::string key = file_ ? to_string(problem) : "";
-  if (file_) {
-    if (std::optional<ConvPlan> plan = from_disk(problem, key, races)) return std::move(*plan);
+  const std::string choice = file_ ? file_->find(key).value_or("") : "";
+  if (std::optional<ConvPlan> plan = from_text(problem, choice, measured)) return std::move(*plan);
+  const bool races = problem.search == PlanSearch::measure && !is_capturing(context_);
+  if (!races) {
+    if (const std::optional<DirectKernel> direct = direct_favourite(context_, problem)) {
+      return ConvPlan(*direct, context_, problem);
+    }
+    if (std::optional<ConvPlan> plan = from_text(problem, choice, suggested)) {
+      return std::move(*plan);
+    }
   }
   ConvPlan plan = races ? race(problem, operands) : first_suggestion(problem);
   if (file_) file_->store(key, std::string(races ? measured : suggested) + plan.name());
   return plan;
 }
 
-std::optional<ConvPlan> ConvPlanCache::from_disk(const ConvProblem& problem, const std::string& key,
-                                                 bool measured_only) {
-  const std::optional<std::string> choice = file_->find(key);
-  if (!choice) return std::nullopt;
-  std::string_view text = *choice;
+std::optional<ConvPlan> ConvPlanCache::from_text(const ConvProblem& problem, std::string_view text,
+                                                 std::string_view origin) {
   const auto takes = [&](std::string_view prefix) {
     const bool there = text.starts_with(prefix);
     if (there) text.remove_prefix(prefix.size());
     return there;
   };
-  if (!takes(measured) && (measured_only || !takes(suggested))) return std::nullopt;
+  if (!takes(origin)) return std::nullopt;
   if (takes(direct_name)) {
     for (const DirectKernel kernel : direct_kernels) {
       if (text == std::to_string(int(kernel)) && can_run(context_, kernel, problem)) {
@@ -240,8 +253,7 @@ ConvPlan ConvPlanCache::first_suggestion(const ConvProblem& problem) {
     return std::nullopt;
   };
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const bool fused : {true, false}) {
-      if (!fused && !problem.has_epilogue()) continue;
+    for (const bool fused : ways_to_add(problem)) {
       std::vector<Candidate> candidates = suggestions(problem, handle, mode, fused);
       const auto middle = std::stable_partition(
           candidates.begin(), candidates.end(),
@@ -251,8 +263,11 @@ ConvPlan ConvPlanCache::first_suggestion(const ConvProblem& problem) {
       if (std::optional<ConvPlan> plan = first_of(candidates)) return std::move(*plan);
     }
   }
-  // Compiling takes seconds, once; our general kernel would be slow each time.
+  // Compiling takes seconds, once; ours may be slow each time.
   if (std::optional<ConvPlan> plan = first_of(compiled_at_run_time)) return std::move(*plan);
+  for (const DirectKernel kernel : {DirectKernel::depthwise, DirectKernel::tiled}) {
+    if (can_run(context_, kernel, problem)) return ConvPlan(kernel, context_, problem);
+  }
   return ConvPlan(DirectKernel::general, context_, problem);
 }
 
@@ -266,8 +281,10 @@ class ConvPlanCache::Race {
         candidates_.push_back({.direct = kernel});
       }
     }
-    add_suggestions(CUDNN_HEUR_MODE_A, true);
-    if (problem.has_epilogue() && candidates_.size() < 3) add_suggestions(CUDNN_HEUR_MODE_A, false);
+    const size_t own = candidates_.size();
+    for (const bool fused : ways_to_add(problem)) {
+      if (candidates_.size() - own < few) add_suggestions(CUDNN_HEUR_MODE_A, fused);
+    }
   }
 
   void add_suggestions(cudnnBackendHeurMode_t mode, bool fused) {
@@ -297,9 +314,9 @@ class ConvPlanCache::Race {
       launch();  // loads it
       ADRET_CHECK(cudaStreamSynchronize(context_.compute));
       double time = stopwatch_.microseconds(1, launch);
-      if (!thoroughly && time > hopeless * best_) return;
+      if (!thoroughly && time > hopeless * best_ + events) return;
       // Short kernels several times, so that the events count less.
-      const int runs = std::clamp(int(60 / time), 1, 6);
+      const int runs = std::clamp(int(60 / std::max(time, 1.0)), 1, 6);
       std::array<double, 5> times;
       const size_t samples = thoroughly ? 5 : 2;
       for (size_t s = 0; s < samples; ++s) times[s] = stopwatch_.microseconds(runs, launch);

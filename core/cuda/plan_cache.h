@@ -8,22 +8,23 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace adret::cuda {
 
-// One way to run a problem: an engine of cuDNN, with an own kernel for bias and ReLU behind it if
-// it does not do them itself, or one of our kernels.
+// One way to run a problem: an engine of cuDNN, with or without the bias, and a kernel of ours
+// behind it for what is left of bias and ReLU; or one of our convolution kernels, which do it all.
 class ConvPlan {
  public:
-  // `fused`: bias and ReLU are in the engine's graph. Throws DeviceError for an engine that cannot,
-  // or that needs more workspace than the problem allows.
+  // `fused`: the bias, if there is one, is in the engine's graph. Throws DeviceError for an engine
+  // that cannot, or that needs more workspace than the problem allows.
   ConvPlan(EngineConfig config, cudnnHandle_t handle, bool fused, const ConvProblem& problem);
   ConvPlan(DirectKernel kernel, const Context& context, const ConvProblem& problem);
 
   size_t workspace() const { return workspace_; }  // bytes
-  // "cudnn engine 57 knobs 2:1", "cudnn+epilogue engine ...", "direct 1".
+  // "cudnn engine 57 knobs 2:1", "cudnn+bias engine ...", "direct 1".
   const std::string& name() const { return name_; }
   void run(Context& context, const ConvProblem& problem, const ConvOperands& operands,
            void* workspace);
@@ -31,7 +32,7 @@ class ConvPlan {
  private:
   std::optional<ExecutionPlan> cudnn_;
   DirectKernel direct_ = DirectKernel::general;
-  bool runs_epilogue_ = false;
+  bool fused_ = true;
   size_t workspace_ = 0;
   std::string name_;
 };
@@ -77,8 +78,9 @@ class ConvPlanCache {
   class Race;
 
   ConvPlan search(const ConvProblem& problem, const ConvOperands& operands);
-  std::optional<ConvPlan> from_disk(const ConvProblem& problem, const std::string& key,
-                                    bool measured_only);
+  // Of a line of the file, if it has that origin and names a plan that can be made.
+  std::optional<ConvPlan> from_text(const ConvProblem& problem, std::string_view text,
+                                    std::string_view origin);
   ConvPlan first_suggestion(const ConvProblem& problem);
   ConvPlan race(const ConvProblem& problem, const ConvOperands& operands);
   void drop_oldest();
