@@ -167,7 +167,8 @@ Launch plan(const Context& context, const ConvProblem& p) {
                                 unsigned(g.groups)),
                  .threads = dim3(unsigned(threads)),
                  .shared_bytes = weight_bytes + g.band.elements(g.sources) * size};
-  launch.fits = p.n * g.bands < int64_t(1) << 31 && g.groups < 65536;
+  launch.fits =
+      p.n * g.bands < int64_t(1) << 31 && launch.grid.blocks.y < 65536 && g.groups < 65536;
   return launch;
 }
 
