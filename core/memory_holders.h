@@ -19,29 +19,36 @@ namespace adret {
 // takes its place in memory; a small cache finds most of them by their address first.
 class Holders {
  public:
-  uint32_t find(const CurrentFunction& holder) {
-    if (!holder.name) return find({.name = "outside of functions"});
-    Cached& cached = cache_[(reinterpret_cast<uintptr_t>(holder.name) >> 3) % cache_.size()];
-    if (cached.name != holder.name || cached.backward != holder.backward ||
-        std::strcmp(entries_[cached.index].function.c_str(), holder.name) != 0) {
-      cached = {holder.name, holder.backward, find_text(holder)};
-    }
-    return cached.index;
-  }
+  struct Holder {
+    std::string function, text;
+    size_t bytes = 0;
+    int64_t blocks = 0;
 
-  void add(uint32_t index, size_t bytes) {
-    entries_[index].bytes += bytes;
-    ++entries_[index].blocks;
-  }
-  void subtract(uint32_t index, size_t bytes) {
-    entries_[index].bytes -= bytes;
-    --entries_[index].blocks;
+    void add(size_t size) {
+      bytes += size;
+      ++blocks;
+    }
+    void subtract(size_t size) {
+      bytes -= size;
+      --blocks;
+    }
+  };
+
+  // Stays where it is.
+  Holder* find(const CurrentFunction& name) {
+    if (!name.name) return find({.name = "outside of functions"});
+    Cached& cached = cache_[(reinterpret_cast<uintptr_t>(name.name) >> 3) % cache_.size()];
+    if (cached.name != name.name || cached.backward != name.backward ||
+        std::strcmp(cached.holder->function.c_str(), name.name) != 0) {
+      cached = {name.name, name.backward, find_text(name)};
+    }
+    return cached.holder;
   }
 
   std::vector<MemoryHolder> largest(size_t most) const {
     std::vector<MemoryHolder> list;
-    for (const Entry& entry : entries_) {
-      if (entry.blocks > 0) list.push_back({entry.text, entry.bytes, entry.blocks});
+    for (const Holder& holder : holders_) {
+      if (holder.blocks > 0) list.push_back({holder.text, holder.bytes, holder.blocks});
     }
     std::ranges::stable_sort(list, std::ranges::greater(), &MemoryHolder::bytes);
     if (list.size() > most) list.resize(most);
@@ -51,30 +58,25 @@ class Holders {
  private:
   static constexpr size_t most_names = 4096;
 
-  struct Entry {
-    std::string function, text;
-    size_t bytes = 0;
-    int64_t blocks = 0;
-  };
   struct Cached {
     const char* name = nullptr;
     bool backward = false;
-    uint32_t index = 0;
+    Holder* holder = nullptr;
   };
 
-  uint32_t find_text(const CurrentFunction& holder) {
-    std::string text = holder.name;
-    if (holder.backward) text += " backward";
+  Holder* find_text(const CurrentFunction& name) {
+    std::string text = name.name;
+    if (name.backward) text += " backward";
     // Names that are made up as the program runs, as "step 123", must not fill the memory.
-    if (entries_.size() >= most_names && !indices_.contains(text)) text = "others";
-    const auto [place, is_new] = indices_.try_emplace(text, uint32_t(entries_.size()));
-    if (is_new) entries_.push_back({.function = holder.name, .text = std::move(text)});
-    return place->second;
+    if (holders_.size() >= most_names && !by_text_.contains(text)) text = "others";
+    if (const auto known = by_text_.find(text); known != by_text_.end()) return known->second;
+    holders_.push_back({.function = name.name, .text = text});
+    return by_text_.emplace(std::move(text), &holders_.back()).first->second;
   }
 
   std::array<Cached, 128> cache_{};
-  std::deque<Entry> entries_;
-  std::unordered_map<std::string, uint32_t> indices_;
+  std::deque<Holder> holders_;
+  std::unordered_map<std::string, Holder*> by_text_;
 };
 
 }  // namespace adret

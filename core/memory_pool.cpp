@@ -37,7 +37,7 @@ struct MemoryPool::Block {
   Block* previous = nullptr;  // neighbours in the bin
   Block* next = nullptr;
   Impl* pool = nullptr;
-  uint32_t holder = 0;  // while in use
+  Holders::Holder* holder = nullptr;  // while in use
   bool in_use = false;
   bool small = false;
 
@@ -225,7 +225,7 @@ struct MemoryPool::Impl {
 
   void give_back(Block* block) {
     if (options.poison_free) ADRET_POISON(block->data, block->size);
-    holders.subtract(block->holder, block->size);
+    block->holder->subtract(block->size);
     stats.current -= block->size;
     stats.cached += block->size;
     --blocks_in_use;
@@ -381,7 +381,7 @@ MemoryPool::Allocation MemoryPool::allocate(size_t bytes, const CurrentFunction&
   ++pool.stats.allocations;
   if (bytes == 0) return {};
   if (bytes > std::numeric_limits<size_t>::max() / 2) pool.fail(bytes, lock);  // rounding overflows
-  const uint32_t index = pool.holders.find(holder);
+  Holders::Holder* const account = pool.holders.find(holder);
   Block* block = pool.take(bytes, false);
   if (!block) {
     ++pool.stats.retries;
@@ -392,8 +392,8 @@ MemoryPool::Allocation MemoryPool::allocate(size_t bytes, const CurrentFunction&
     if (!block) pool.fail(bytes, lock);
   }
   block->in_use = true;
-  block->holder = index;
-  pool.holders.add(index, block->size);
+  block->holder = account;
+  account->add(block->size);
   ++pool.blocks_in_use;
   pool.stats.cached -= block->size;
   pool.stats.current += block->size;

@@ -1,46 +1,32 @@
-// This thread's names.
+// This thread's names, and the observer of all threads'.
 #include <adret/core/scope.h>
 
-#include <atomic>
-#include <utility>
 #include <vector>
 
 namespace adret {
-namespace {
 
-thread_local std::vector<const char*> names;
+namespace detail {
 constinit thread_local CurrentFunction function;
-constinit std::atomic<const ScopeObserver*> observer_of_all{nullptr};
+constinit std::atomic<const ScopeObserver*> scope_observer{nullptr};
+}  // namespace detail
 
-const ScopeObserver* tell_begin(const char* name) {
-  const ScopeObserver* observer = observer_of_all.load(std::memory_order_acquire);
-  if (observer) [[unlikely]]
-    observer->begin(name);
-  return observer;
+namespace {
+thread_local std::vector<const char*> names;
 }
-
-void tell_end(const ScopeObserver* observer) {
-  if (observer) [[unlikely]]
-    observer->end();
-}
-
-}  // namespace
 
 void observe_scopes(const ScopeObserver* observer) {
-  observer_of_all.store(observer, std::memory_order_release);
+  detail::scope_observer.store(observer, std::memory_order_release);
 }
 
-CurrentFunction current_function() { return function; }
-
 NameScope::NameScope(const char* name)
-    : before_(std::exchange(function, {})), observer_(tell_begin(name)) {
+    : before_(std::exchange(detail::function, {})), observer_(detail::tell_begin(name)) {
   names.push_back(name);
 }
 
 NameScope::~NameScope() {
   names.pop_back();
-  function = before_;
-  tell_end(observer_);
+  detail::function = before_;
+  detail::tell_end(observer_);
 }
 
 std::string NameScope::path() {
@@ -49,27 +35,13 @@ std::string NameScope::path() {
   return path;
 }
 
-FunctionScope::FunctionScope(const char* name)
-    : FunctionScope(function.name ? function : CurrentFunction{.name = name}, name) {}
-
-FunctionScope FunctionScope::backward(const char* name) {
-  return FunctionScope({.name = name, .backward = true}, name);
-}
-
-FunctionScope::FunctionScope(const CurrentFunction& now, const char* name)
-    : before_(std::exchange(function, now)), observer_(tell_begin(name)) {}
-
-FunctionScope::~FunctionScope() {
-  function = before_;
-  tell_end(observer_);
-}
-
 std::string current_place() {
   std::string place = NameScope::path();
-  if (function.name) {
+  const auto [name, backward] = current_function();
+  if (name) {
     if (!place.empty()) place += '/';
-    place += function.name;
-    if (function.backward) place += " backward";
+    place += name;
+    if (backward) place += " backward";
   }
   return place;
 }

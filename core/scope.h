@@ -2,7 +2,9 @@
 // and profilers say it.
 #pragma once
 
+#include <atomic>
 #include <string>
+#include <utility>
 
 namespace adret {
 
@@ -20,7 +22,26 @@ struct CurrentFunction {
   const char* name = nullptr;
   bool backward = false;  // its backward runs, not itself
 };
-CurrentFunction current_function();
+
+namespace detail {
+// Written by every function of the library, so found without a call; the loader allows that for a
+// library that programs are linked with.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local CurrentFunction function;
+extern constinit std::atomic<const ScopeObserver*> scope_observer;
+
+inline const ScopeObserver* tell_begin(const char* name) {
+  const ScopeObserver* observer = scope_observer.load(std::memory_order_acquire);
+  if (observer) [[unlikely]]
+    observer->begin(name);
+  return observer;
+}
+inline void tell_end(const ScopeObserver* observer) {
+  if (observer) [[unlikely]]
+    observer->end();
+}
+}  // namespace detail
+
+inline CurrentFunction current_function() { return detail::function; }
 
 // A name on this thread's stack of modules and phases, for reports ("fit/lenet/conv1"). Functions
 // called inside are named anew, also when the scope began within one.
@@ -41,15 +62,23 @@ class NameScope {
 // functions that call each other the outermost counts, as it is the one that the user called.
 class FunctionScope {
  public:
-  explicit FunctionScope(const char* name);  // must outlive the scope
+  explicit FunctionScope(const char* name)  // must outlive the scope
+      : FunctionScope(detail::function.name ? detail::function : CurrentFunction{.name = name},
+                      name) {}
   // The backward of a recorded function, which counts before any around it.
-  static FunctionScope backward(const char* name);
-  ~FunctionScope();
+  static FunctionScope backward(const char* name) {
+    return FunctionScope({.name = name, .backward = true}, name);
+  }
+  ~FunctionScope() {
+    detail::function = before_;
+    detail::tell_end(observer_);
+  }
   FunctionScope(const FunctionScope&) = delete;
   FunctionScope& operator=(const FunctionScope&) = delete;
 
  private:
-  FunctionScope(const CurrentFunction& function, const char* name);
+  FunctionScope(const CurrentFunction& now, const char* name)
+      : before_(std::exchange(detail::function, now)), observer_(detail::tell_begin(name)) {}
   const CurrentFunction before_;
   const ScopeObserver* const observer_;
 };
