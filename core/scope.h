@@ -24,9 +24,7 @@ struct CurrentFunction {
 };
 
 namespace detail {
-// Written by every function of the library, so found without a call; the loader allows that for a
-// library that programs are linked with.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local CurrentFunction function;
+extern constinit thread_local CurrentFunction function;
 extern constinit std::atomic<const ScopeObserver*> scope_observer;
 
 inline const ScopeObserver* tell_begin(const char* name) {

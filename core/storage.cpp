@@ -5,7 +5,7 @@
 namespace adret {
 namespace {
 
-[[gnu::tls_model("initial-exec")]] constinit thread_local const PoolScope* innermost = nullptr;
+constinit thread_local const PoolScope* innermost = nullptr;
 
 // The function that asks, or the modules around it.
 MemoryPool::Allocation allocate(MemoryPool& pool, size_t bytes) {
