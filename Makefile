@@ -39,7 +39,7 @@ test:
 	@tools/install_dependencies build test bench
 	cmake --preset $(PRESET) $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=ON -DADRET_BUILD_EXAMPLES=ON -DADRET_BUILD_BENCH=ON
 	cmake --build --preset $(PRESET) -j $(JOBS)
-	ctest --preset $(PRESET) -j $(JOBS) $(ARGS)
+	$(if $(filter cuda,$(PRESET)),ADRET_TEST_DEVICE=cuda) ctest --preset $(PRESET) -j $(JOBS) $(ARGS)
 
 asan tsan:
 	@tools/install_dependencies build test

@@ -49,7 +49,7 @@ target_compile_options(adret_cuda_objects PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict
   -Wno-deprecated-declarations $<$<BOOL:${ADRET_WERROR}>:-Werror>>)
 target_include_directories(adret_cuda_objects SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(adret_cuda_objects PUBLIC adret PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+target_link_libraries(adret_cuda_objects PUBLIC adret PRIVATE fmt::fmt)
 set_target_properties(adret_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON
                       CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
                       VISIBILITY_INLINES_HIDDEN ON)

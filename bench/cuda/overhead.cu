@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 namespace {
@@ -17,26 +18,32 @@ using namespace adret;
 
 __global__ void nothing() {}
 
-// Microseconds a call. Blocks are short enough that the launch queue never fills.
-template <class F>
-double median_of_blocks(F&& call) {
-  constexpr int blocks = 201, calls = 200;
-  DeviceServices& services = backend_for(Device::cuda()).services();
-  std::vector<double> times;
-  for (int block = 0; block < blocks; ++block) {
-    services.synchronize();
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) call();
-    const std::chrono::duration<double, std::micro> elapsed =
-        std::chrono::steady_clock::now() - begin;
-    times.push_back(elapsed.count() / calls);
-  }
-  std::nth_element(times.begin(), times.begin() + blocks / 2, times.end());
-  return times[blocks / 2];
-}
+struct Case {
+  const char* name;
+  std::function<void()> call;
+  std::vector<double> times;  // microseconds a call, of each block
 
-void report(const char* name, double us, double launch) {
-  std::printf("| %-28s | %6.2f | %6.2f |\n", name, us, us - launch);
+  double median() {
+    std::nth_element(times.begin(), times.begin() + long(times.size() / 2), times.end());
+    return times[times.size() / 2];
+  }
+};
+
+// Blocks of calls, short enough that the launch queue never fills, of the cases in turn, so that
+// what slows the machine for a while slows all of them.
+void measure(std::vector<Case>& cases) {
+  constexpr int blocks = 301, calls = 200;
+  DeviceServices& services = backend_for(Device::cuda()).services();
+  for (int block = 0; block < blocks; ++block) {
+    for (Case& each : cases) {
+      services.synchronize();
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < calls; ++i) each.call();
+      const std::chrono::duration<double, std::micro> elapsed =
+          std::chrono::steady_clock::now() - begin;
+      each.times.push_back(elapsed.count() / calls);
+    }
+  }
 }
 
 }  // namespace
@@ -44,15 +51,19 @@ void report(const char* name, double us, double launch) {
 int main() {
   cudaStream_t stream;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  Tensor a = Tensor::ones({64, 64}, {.device = Device::cuda()}),
-         b = Tensor::ones({64, 64}, {.device = Device::cuda()});
-  const double launch = median_of_blocks([&] { nothing<<<1, 32, 0, stream>>>(); });
-  std::printf("| call | us | us beyond the launch |\n|---|---|---|\n");
-  report("bare launch", launch, launch);
-  report("relu, not recorded", median_of_blocks([&] { relu(a); }), launch);
-  report("multiply, not recorded", median_of_blocks([&] { multiply(a, b); }), launch);
-  a.set_requires_grad(true);
-  report("relu, recorded", median_of_blocks([&] { relu(a); }), launch);
-  report("multiply, recorded", median_of_blocks([&] { multiply(a, b); }), launch);
+  const Tensor a = Tensor::ones({64, 64}, {.device = Device::cuda()}), b = a.clone();
+  Tensor leaf = a.clone();
+  leaf.set_requires_grad(true);
+  std::vector<Case> cases = {{"bare launch", [&] { nothing<<<1, 32, 0, stream>>>(); }, {}},
+                             {"relu, not recorded", [&] { relu(a); }, {}},
+                             {"multiply, not recorded", [&] { multiply(a, b); }, {}},
+                             {"relu, recorded", [&] { relu(leaf); }, {}},
+                             {"multiply, recorded", [&] { multiply(leaf, b); }, {}}};
+  measure(cases);
+  const double launch = cases[0].median();
+  std::printf("| call | us | us beyond the launch |\n|---|--:|--:|\n");
+  for (Case& each : cases) {
+    std::printf("| %s | %.2f | %.2f |\n", each.name, each.median(), each.median() - launch);
+  }
   cudaStreamDestroy(stream);
 }

@@ -21,7 +21,12 @@ using cuda::Context;
 // Whether each kernel is waited for, so that an error names the one that failed.
 bool waits_for_kernels() {
   const char* value = std::getenv("ADRET_CUDA_SYNC");
-  return value && *value && *value != '0';
+  const std::string_view text = value ? value : "";
+  if (!text.empty() && text != "0" && text != "1") {
+    throw DeviceError(
+        fmt::format("[cuda] ADRET_CUDA_SYNC={}: use 1 to wait for every kernel, or 0", text));
+  }
+  return text == "1";
 }
 
 MemoryPoolOptions pool_options() {

@@ -17,7 +17,7 @@ cudaDeviceProp properties_of(int device) {
   return properties;
 }
 
-// On the device's own, which the context makes current first.
+// A stream of `device`, whichever is current.
 Stream make_stream(int device) {
   const DeviceGuard guard(device);
   Stream stream;
@@ -45,6 +45,12 @@ Context::Context(int device)
       compute(make_stream(device)),
       copy(make_stream(device)),
       libraries_(std::make_shared<Libraries>()) {}
+
+bool Context::is_capturing() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  ADRET_CHECK(cudaStreamIsCapturing(compute, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
 
 cudnnHandle_t Context::cudnn() {
   if (!libraries_->cudnn) {

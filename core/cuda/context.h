@@ -75,6 +75,8 @@ class Context {
   const Stream compute, copy;
 
   Device device() const { return Device::cuda(uint8_t(index)); }
+  // Whether the compute stream's kernels are being recorded: nothing may wait or be timed then.
+  bool is_capturing() const;
   int multiprocessors() const { return properties.multiProcessorCount; }
   // Created when first asked for, on the compute stream.
   cudnnHandle_t cudnn();

@@ -3,6 +3,7 @@
 #include <adret/core/cuda/conv_direct.h>
 #include <adret/core/cuda/conv_problem.h>
 #include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/memory.h>
 #include <adret/core/cuda/plan_cache.h>
 
 namespace adret::cuda {
@@ -10,10 +11,6 @@ namespace {
 
 void run(Context& context, const ConvCall& call) {
   ConvPlanCache::of(context).run(call.problem, call.operands);
-}
-
-void clear(const Context& context, const TensorView& y) {
-  if (y.bytes() > 0) ADRET_CHECK(cudaMemsetAsync(y.data, 0, y.bytes(), context.compute));
 }
 
 }  // namespace

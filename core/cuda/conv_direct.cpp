@@ -28,7 +28,7 @@ size_t workspace_of(const Context& context, DirectKernel kernel, const ConvProbl
 
 // Tensor cores need some 16 channels; with fewer, or few operations, it is loads and launches that
 // count, not products.
-bool can_win(const Context&, DirectKernel kernel, const ConvProblem& problem) {
+bool can_win(DirectKernel kernel, const ConvProblem& problem) {
   switch (kernel) {
     case DirectKernel::general: return problem.multiply_adds() < 1e6;
     case DirectKernel::tiled:

@@ -22,7 +22,7 @@ inline constexpr DirectKernel direct_kernels[] = {DirectKernel::general, DirectK
 // The one that beats what cuDNN would suggest first, where one does.
 std::optional<DirectKernel> direct_favourite(const Context& context, const ConvProblem& problem);
 // Whether it is worth a place in a race: it is not many times slower than tensor cores.
-bool can_win(const Context& context, DirectKernel kernel, const ConvProblem& problem);
+bool can_win(DirectKernel kernel, const ConvProblem& problem);
 bool can_run(const Context& context, DirectKernel kernel, const ConvProblem& problem);
 size_t workspace_of(const Context& context, DirectKernel kernel, const ConvProblem& problem);
 // A forward one adds the bias and applies ReLU too.

@@ -54,10 +54,6 @@ cudnnDataType_t data_type(DType dtype) {
   }
 }
 
-bool is_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 struct Scaling {
   const void *one, *zero;
 };
@@ -71,7 +67,7 @@ Scaling scaling(DType dtype) {
 
 // Whether 32-bit indices reach over a tensor, and there is something to compute.
 bool countable(const TensorView& view) {
-  return is_float(view.dtype) && view.numel() > 0 && view.numel() <= INT32_MAX;
+  return is_floating(view.dtype) && view.numel() > 0 && view.numel() <= INT32_MAX;
 }
 
 void set(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t format, DType dtype, int64_t n,
@@ -165,8 +161,9 @@ cudnnSoftmaxAlgorithm_t softmax_algorithm(bool log) {
 
 bool cudnn_can(const kernels::Unary& call) { return is_activation(call.op) && countable(call.x); }
 
+// Its gradient of ReLU is 0 where y is NaN, ours is dy.
 bool cudnn_can(const kernels::UnaryBackward& call) {
-  return is_activation(call.op) && countable(call.dx);
+  return call.op != UnaryOp::relu && is_activation(call.op) && countable(call.dx);
 }
 
 bool cudnn_can(const kernels::MaxPool2dForward& call) {

@@ -24,12 +24,31 @@ Implementation asked_implementation() {
   return asked;
 }
 
-bool cudnn_is_faster(const kernels::Unary&) { return false; }
-bool cudnn_is_faster(const kernels::UnaryBackward&) { return false; }
-bool cudnn_is_faster(const kernels::MaxPool2dForward&) { return false; }
-bool cudnn_is_faster(const kernels::AvgPool2dForward&) { return false; }
-bool cudnn_is_faster(const kernels::AvgPool2dBackward&) { return false; }
-bool cudnn_is_faster(const kernels::SoftmaxForward&) { return false; }
-bool cudnn_is_faster(const kernels::SoftmaxBackward&) { return false; }
+// Few windows of many elements: ours had to spread each over a block or more.
+bool cudnn_is_faster(const kernels::AvgPool2dForward& call) {
+  return call.x.dtype != DType::f64 && call.pool.kernel.area() >= 16 &&
+         call.y.numel() <= (int64_t(1) << 15);
+}
+bool cudnn_is_faster(const kernels::AvgPool2dBackward& call) {
+  return call.dx.dtype != DType::f64 && call.pool.kernel.area() >= 1024 &&
+         call.dy.numel() <= (int64_t(1) << 15);
+}
+
+namespace {
+
+bool cudnn_softmax_is_faster(const TensorView& x, int dim) {
+  const int64_t length = x.shape[dim];
+  const bool is_last = dim == x.shape.rank() - 1;
+  return x.dtype != DType::f64 && length <= (is_last ? 1024 : 32);
+}
+
+}  // namespace
+
+bool cudnn_is_faster(const kernels::SoftmaxForward& call) {
+  return cudnn_softmax_is_faster(call.x, call.dim);
+}
+bool cudnn_is_faster(const kernels::SoftmaxBackward& call) {
+  return cudnn_softmax_is_faster(call.y, call.dim);
+}
 
 }  // namespace adret::cuda

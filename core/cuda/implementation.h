@@ -16,15 +16,16 @@ Implementation parse_implementation(const std::string& value);
 // both. Throws as above.
 Implementation asked_implementation();
 
-// Whether cuDNN was measured to be the faster one for the call's shape and dtype: the tables are in
-// docs/design.md.
-bool cudnn_is_faster(const kernels::Unary& call);
-bool cudnn_is_faster(const kernels::UnaryBackward& call);
-bool cudnn_is_faster(const kernels::MaxPool2dForward& call);
+// Whether cuDNN was measured to be the faster one for the call's shape: docs/cuda-layers.md has the
+// table. In f64 our own run.
 bool cudnn_is_faster(const kernels::AvgPool2dForward& call);
 bool cudnn_is_faster(const kernels::AvgPool2dBackward& call);
 bool cudnn_is_faster(const kernels::SoftmaxForward& call);
 bool cudnn_is_faster(const kernels::SoftmaxBackward& call);
+template <class K>
+bool cudnn_is_faster(const K&) {
+  return false;
+}
 
 // What cuDNN cannot express is always run by our own kernels.
 template <class K>

@@ -9,6 +9,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -103,8 +104,8 @@ struct Grid {
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Enough blocks of 256 threads for `items` threads of work, at most what fills the device eight
-// times over: the kernel loops over the rest.
+// Enough blocks of `threads` for `items` threads of work, at most what fills the device eight times
+// over: the kernel loops over the rest.
 inline Grid grid_for(const Context& context, int64_t items, int threads = 256) {
   const int64_t most = int64_t(context.multiprocessors()) * (2048 / threads) * 8;
   return {.blocks = dim3(unsigned(std::min(divide_up(items, threads), most))),

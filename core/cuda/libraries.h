@@ -12,7 +12,6 @@ namespace adret::cuda {
 // loads without them.
 #define ADRET_CUDNN_FUNCTIONS(X)      \
   X(cudnnGetVersion)                  \
-  X(cudnnGetCudartVersion)            \
   X(cudnnGetErrorString)              \
   X(cudnnGetLastErrorString)          \
   X(cudnnCreate)                      \
@@ -55,10 +54,7 @@ namespace adret::cuda {
   X(cublasLtMatmulPreferenceDestroy)      \
   X(cublasLtMatmulPreferenceSetAttribute) \
   X(cublasLtMatmulAlgoGetHeuristic)       \
-  X(cublasLtMatmulAlgoInit)               \
   X(cublasLtMatmulAlgoCheck)              \
-  X(cublasLtMatmulAlgoConfigGetAttribute) \
-  X(cublasLtMatmulAlgoConfigSetAttribute) \
   X(cublasLtMatmul)
 
 #define ADRET_MEMBER(function) decltype(&::function) function = nullptr;

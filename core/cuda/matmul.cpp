@@ -2,17 +2,13 @@
 #include <adret/core/cuda/check.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/matmul_plan.h>
+#include <adret/core/cuda/memory.h>
 
 #include <algorithm>
 #include <cstddef>
 
 namespace adret::cuda {
 namespace {
-
-void clear(Context& context, const TensorView& y) {
-  if (y.bytes() == 0) return;
-  ADRET_CHECK(cudaMemsetAsync(y.data, 0, y.bytes(), context.compute));
-}
 
 // The part of a batched operand that begins at `item`; its shape stays that of the whole.
 TensorView from(const TensorView& whole, int64_t item) {

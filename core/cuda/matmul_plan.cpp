@@ -422,12 +422,6 @@ Plan searched(Context& context, const Product& p, const ProductOperands& operand
   }
 }
 
-bool is_capturing(const Context& context) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  ADRET_CHECK(cudaStreamIsCapturing(context.compute, &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
 Plan& plan_for(Context& context, const Product& p, const ProductOperands& operands) {
   // Never destroyed: at the process's end the libraries may be gone first.
   static auto& plans = *new std::unordered_map<Key, Plan, KeyHash>;
@@ -440,7 +434,7 @@ Plan& plan_for(Context& context, const Product& p, const ProductOperands& operan
   if (const auto choice = plan_file(context).find(name)) {
     plan = restored(context, p, operands, *choice);
   }
-  if (!plan && measure && !is_capturing(context)) plan = searched(context, p, operands, name);
+  if (!plan && measure && !context.is_capturing()) plan = searched(context, p, operands, name);
   if (!plan && found != plans.end()) return found->second;
   if (!plan) plan = suggested(context, p, operands);
   return plans.insert_or_assign(key, std::move(*plan)).first->second;

@@ -24,6 +24,10 @@ class QuietGuard {
 
 }  // namespace
 
+void clear(const Context& context, const TensorView& y) {
+  if (y.bytes() > 0) ADRET_CHECK(cudaMemsetAsync(y.data, 0, y.bytes(), context.compute));
+}
+
 void* DeviceAllocator::allocate(size_t bytes) noexcept {
   const QuietGuard guard(device_);
   void* data = nullptr;

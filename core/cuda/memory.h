@@ -4,12 +4,16 @@
 #include <adret/core/backend.h>
 #include <adret/core/cuda/context.h>
 #include <adret/core/cuda/ring.h>
+#include <adret/core/tensor_view.h>
 
 #include <array>
 #include <memory>
 #include <mutex>
 
 namespace adret::cuda {
+
+// Zero bytes over all of y, after the kernels launched so far.
+void clear(const Context& context, const TensorView& y);
 
 class DeviceAllocator final : public RawAllocator {
  public:

@@ -30,12 +30,6 @@ constexpr std::string_view measured = "measured ", suggested = "suggested ";
 constexpr std::string_view fused_name = "cudnn ", separate_name = "cudnn+bias ",
                            direct_name = "direct ";
 
-bool is_capturing(const Context& context) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  ADRET_CHECK(cudaStreamIsCapturing(context.compute, &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -193,7 +187,7 @@ ConvPlan ConvPlanCache::search(const ConvProblem& problem, const ConvOperands& o
   const std::string key = file_ ? to_string(problem) : "";
   const std::string choice = file_ ? file_->find(key).value_or("") : "";
   if (std::optional<ConvPlan> plan = from_text(problem, choice, measured)) return std::move(*plan);
-  const bool races = problem.search == PlanSearch::measure && !is_capturing(context_);
+  const bool races = problem.search == PlanSearch::measure && !context_.is_capturing();
   if (!races) {
     if (const std::optional<DirectKernel> direct = direct_favourite(context_, problem)) {
       return ConvPlan(*direct, context_, problem);
@@ -277,7 +271,7 @@ class ConvPlanCache::Race {
   Race(Context& context, const ConvProblem& problem, const ConvOperands& operands)
       : context_(context), problem_(problem), operands_(operands), stopwatch_(context) {
     for (const DirectKernel kernel : direct_kernels) {
-      if (can_run(context, kernel, problem) && can_win(context, kernel, problem)) {
+      if (can_run(context, kernel, problem) && can_win(kernel, problem)) {
         candidates_.push_back({.direct = kernel});
       }
     }

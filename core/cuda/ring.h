@@ -35,7 +35,6 @@ class Ring {
   }
 
   size_t bytes() const { return part_bytes_ * parts_; }
-  size_t parts() const { return parts_; }
 
  private:
   static constexpr size_t alignment = 64;

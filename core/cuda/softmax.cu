@@ -3,7 +3,6 @@
 #include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
-#include <adret/core/cuda/softmax.h>
 #include <adret/core/cuda/team.h>
 
 #include <algorithm>
@@ -166,7 +165,8 @@ void run_lines(Context& context, const F& f, const Shape& shape, int dim, bool a
 
 }  // namespace
 
-void softmax_forward_own(Context& context, const kernels::SoftmaxForward& call) {
+void run(Context& context, const kernels::SoftmaxForward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     run_lines<T>(context, Forward<T>{call.x.as<T>(), call.y.as<T>(), call.log}, call.x.shape,
@@ -174,23 +174,14 @@ void softmax_forward_own(Context& context, const kernels::SoftmaxForward& call) 
   });
 }
 
-void softmax_backward_own(Context& context, const kernels::SoftmaxBackward& call) {
+void run(Context& context, const kernels::SoftmaxBackward& call) {
+  if (runs_on_cudnn(call)) return run_cudnn(context, call);
   dispatch_float(call.y.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     run_lines<T>(context, Backward<T>{call.y.as<T>(), call.dy.as<T>(), call.dx.as<T>(), call.log},
                  call.y.shape, call.dim,
                  aligned_16(call.y.as<T>(), call.dy.as<T>(), call.dx.as<T>()));
   });
-}
-
-void run(Context& context, const kernels::SoftmaxForward& call) {
-  if (runs_on_cudnn(call)) return run_cudnn(context, call);
-  softmax_forward_own(context, call);
-}
-
-void run(Context& context, const kernels::SoftmaxBackward& call) {
-  if (runs_on_cudnn(call)) return run_cudnn(context, call);
-  softmax_backward_own(context, call);
 }
 
 }  // namespace adret::cuda
