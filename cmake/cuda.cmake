@@ -5,7 +5,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/cuda_checks.cmake)
 set(missing "")
 check_nvcc(missing)
 if(NOT missing)
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     # Turing to Blackwell; 86 covers 89, and newer devices compile the PTX.
     set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 90 100-real 120-real CACHE STRING
         "GPU architectures to compile for")

@@ -32,8 +32,9 @@ Slots& slots() {
 // Throws DeviceError for an index that no device can have.
 size_t index_of(Device device) {
   if (device.index >= devices_of_a_type || (device.is_cpu() && device.index != 0)) {
-    throw DeviceError("[device] there is no device " + to_string(device) + " number " +
-                      std::to_string(device.index));
+    throw DeviceError("[device] there is no device " + to_string(device) +
+                      "; numbers go from 0 to " +
+                      std::to_string(device.is_cpu() ? 0 : devices_of_a_type - 1));
   }
   return device.index;
 }

@@ -83,7 +83,8 @@ class DeviceServices {
 class Backend {
  public:
   virtual ~Backend() = default;
-  // Outputs are allocated and checked by the caller.
+  // Outputs are allocated and checked by the caller. On CUDA by one thread: plans and library
+  // handles are not locked.
   virtual void run(const Kernel& call) = 0;
   virtual DeviceServices& services() = 0;
 };

@@ -67,7 +67,7 @@ std::string choose_cpu_arch() {
 
 }  // namespace
 
-std::unique_ptr<Backend> load_backend(const std::string& file, uint8_t device) {
+std::unique_ptr<Backend> load_backend(const std::string& file, Device device) {
   const std::string path = (library_folder() / file).string();
   // Never unloaded: its code may be on any thread's stack at exit.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -76,13 +76,13 @@ std::unique_ptr<Backend> load_backend(const std::string& file, uint8_t device) {
         "[device] cannot load the backend {}: {}; build or install it again", path, dlerror()));
   }
   const auto* plugin = static_cast<const BackendPlugin*>(dlsym(library, "adret_backend_plugin"));
-  if (!plugin || plugin->stamp != plugin_stamp()) {
+  if (!plugin || plugin->stamp != plugin_stamp(device.type)) {
     throw DeviceError(fmt::format(
         "[device] the backend {} belongs to another build of the library; build or install "
         "both together",
         path));
   }
-  return plugin->make(device);
+  return plugin->make(device.index);
 }
 
 std::string cpu_arch() {
@@ -91,7 +91,7 @@ std::string cpu_arch() {
 }
 
 std::unique_ptr<Backend> load_cpu_backend() {
-  return load_backend("libadret_cpu_" + cpu_arch() + ".so");
+  return load_backend("libadret_cpu_" + cpu_arch() + ".so", Device::cpu());
 }
 
 std::unique_ptr<Backend> load_cuda_backend(uint8_t device) {
@@ -102,7 +102,7 @@ std::unique_ptr<Backend> load_cuda_backend(uint8_t device) {
                     "(-DADRET_CUDA=ON), or use Device::cpu()",
                     device, (library_folder() / file).string()));
   }
-  return load_backend(file, device);
+  return load_backend(file, Device::cuda(device));
 }
 
 }  // namespace adret

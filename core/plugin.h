@@ -19,9 +19,10 @@ struct BackendPlugin {
   std::unique_ptr<Backend> (*make)(uint8_t device);  // throws DeviceError
 };
 
-// Differs between builds that must not be mixed: other versions of the library, lists of kernels,
-// or layouts of what crosses between it and a backend.
-constexpr uint64_t plugin_stamp() {
+// Differs between backends of other types of device, and between builds that must not be mixed:
+// other versions of the library, lists of kernels, or layouts of what crosses between it and a
+// backend.
+constexpr uint64_t plugin_stamp(DeviceType type) {
   uint64_t hash = 1469598103934665603u;  // FNV-1a
   const auto add = [&hash](uint64_t part) { hash = (hash ^ part) * 1099511628211u; };
   const auto add_text = [&add](const char* text) {
@@ -29,6 +30,7 @@ constexpr uint64_t plugin_stamp() {
     add(0);
   };
   add_text(ADRET_VERSION);
+  add(uint64_t(type));
   const auto add_kernels = [&]<class... K>(const std::variant<K...>*) {
     ((add_text(K::name), add(sizeof(K)), add(alignof(K))), ...);
   };
@@ -42,9 +44,9 @@ constexpr uint64_t plugin_stamp() {
 }
 
 // Loads `file` from the folder of the core library, for the life of the process, and makes its
-// backend for the device of that number. Throws DeviceError with the path when it is missing,
-// cannot be loaded, or is of another build.
-std::unique_ptr<Backend> load_backend(const std::string& file, uint8_t device = 0);
+// backend for the device. Throws DeviceError with the path when it is missing, cannot be loaded, is
+// of another build or for another type of device.
+std::unique_ptr<Backend> load_backend(const std::string& file, Device device);
 
 // The CPU backend for the best instruction set that this build has and this processor knows, or for
 // the one that the environment variable ADRET_CPU_ARCH names. Throws DeviceError when there is

@@ -82,6 +82,11 @@ TensorDataset::TensorDataset(Tensor inputs, Tensor targets, int64_t num_classes)
         "[TensorDataset] wants inputs (N, ...) and targets (N, ...) of one N, got {} and {}",
         describe(inputs_), describe(targets_)));
   }
+  if (inputs_.device() != targets_.device()) {
+    throw DeviceError(fmt::format(
+        "[TensorDataset] inputs {} and targets {} are on two devices; move one with to(device)",
+        describe(inputs_), describe(targets_)));
+  }
 }
 
 void TensorDataset::check_index(int64_t index) const {

@@ -57,7 +57,7 @@ class Dataset {
 // gather for each.
 class TensorDataset : public Dataset {
  public:
-  // Throws ShapeError for scalars and for different N.
+  // Throws ShapeError for scalars and for different N, DeviceError for tensors on two devices.
   TensorDataset(Tensor inputs, Tensor targets, int64_t num_classes = 0);
 
   int64_t size() const override { return inputs_.size(0); }

@@ -21,7 +21,8 @@ struct LoaderOptions {
   int workers = 0;                    // threads that make batches ahead; with 0 the loop makes them
   int prefetch = 0;                   // batches made ahead at most; 0: two for each worker
   // Runs on each batch where it is made, e.g. a Normalize. What is random in it must depend on the
-  // batch's epoch, number and indices alone.
+  // batch's epoch, number and indices alone. On CUDA tensors only with 0 workers: one thread
+  // launches.
   std::function<void(Batch&)> transform = {};
 };
 

@@ -50,5 +50,5 @@ void run(const kernels::Custom& call) { call.kernel->run_cpu(call.in, call.out);
 }  // namespace adret
 
 extern "C" __attribute__((visibility("default")))
-const adret::BackendPlugin adret_backend_plugin = {.stamp = adret::plugin_stamp(),
-                                                   .make = &adret::make};
+const adret::BackendPlugin adret_backend_plugin = {
+    .stamp = adret::plugin_stamp(adret::DeviceType::cpu), .make = &adret::make};

@@ -55,6 +55,9 @@ class CudaBackend final : public Backend, DeviceServices {
     try {
       std::visit([this](const auto& call) { cuda::run(context_, call); }, kernel.any());
       if (waits_) ADRET_CHECK(cudaStreamSynchronize(context_.compute));
+    } catch (const OutOfMemory&) {
+      pool_.free_cache();  // for what allocates beside the pool
+      throw;
     } catch (const DeviceError& error) {
       const std::string place = current_place();
       throw DeviceError(fmt::format("{}, in the kernel {}{}{}", error.what(), to_string(kernel),
@@ -165,5 +168,5 @@ void run(Context& context, const kernels::Custom& call) {
 }  // namespace adret
 
 extern "C" __attribute__((visibility("default")))
-const adret::BackendPlugin adret_backend_plugin = {.stamp = adret::plugin_stamp(),
-                                                   .make = &adret::make};
+const adret::BackendPlugin adret_backend_plugin = {
+    .stamp = adret::plugin_stamp(adret::DeviceType::cuda), .make = &adret::make};

@@ -19,5 +19,6 @@ inline void check(Status status, const char* call) {
 
 }  // namespace adret::cuda
 
-// ADRET_CHECK(cudaMalloc(&data, bytes)) throws DeviceError with the text in the brackets.
+// ADRET_CHECK(cudaMalloc(&data, bytes)) throws DeviceError, or OutOfMemory, with the text in the
+// brackets.
 #define ADRET_CHECK(call) ::adret::cuda::check((call), #call)

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <sstream>
@@ -424,7 +425,8 @@ Plan searched(Context& context, const Product& p, const ProductOperands& operand
 
 Plan& plan_for(Context& context, const Product& p, const ProductOperands& operands) {
   // Never destroyed: at the process's end the libraries may be gone first.
-  static auto& plans = *new std::unordered_map<Key, Plan, KeyHash>;
+  static auto& of_devices = *new std::array<std::unordered_map<Key, Plan, KeyHash>, 256>;
+  auto& plans = of_devices[size_t(context.index)];
   const Key key = key_of(context, p, operands);
   const auto found = plans.find(key);
   const bool measure = compute_mode().plans == PlanSearch::measure;

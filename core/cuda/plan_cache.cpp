@@ -196,8 +196,17 @@ ConvPlan ConvPlanCache::search(const ConvProblem& problem, const ConvOperands& o
       return std::move(*plan);
     }
   }
-  ConvPlan plan = races ? race(problem, operands) : first_suggestion(problem);
-  if (file_) file_->store(key, std::string(races ? measured : suggested) + plan.name());
+  if (races) {
+    if (std::optional<ConvPlan> winner = race(problem, operands)) {
+      if (file_) file_->store(key, std::string(measured) + winner->name());
+      return std::move(*winner);
+    }
+  }
+  ConvPlan plan = first_suggestion(problem);
+  // A kernel of ours stands in for engines that failed, perhaps for want of memory just now.
+  if (file_ && !plan.name().starts_with(direct_name)) {
+    file_->store(key, std::string(suggested) + plan.name());
+  }
   return plan;
 }
 
@@ -335,7 +344,8 @@ class ConvPlanCache::Race {
   double best_ = 1e30;  // microseconds
 };
 
-ConvPlan ConvPlanCache::race(const ConvProblem& problem, const ConvOperands& operands) {
+std::optional<ConvPlan> ConvPlanCache::race(const ConvProblem& problem,
+                                            const ConvOperands& operands) {
   Race race(context_, problem, operands);
   const auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < race.size(); ++i) {
@@ -345,7 +355,7 @@ ConvPlan ConvPlanCache::race(const ConvProblem& problem, const ConvOperands& ope
     race.run(i, false);
   }
   std::vector<Entrant>& entrants = race.entrants();
-  if (entrants.empty()) return first_suggestion(problem);
+  if (entrants.empty()) return std::nullopt;
   const auto by_time = [](const Entrant& a, const Entrant& b) {
     return a.microseconds < b.microseconds;
   };

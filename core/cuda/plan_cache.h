@@ -82,7 +82,7 @@ class ConvPlanCache {
   std::optional<ConvPlan> from_text(const ConvProblem& problem, std::string_view text,
                                     std::string_view origin);
   ConvPlan first_suggestion(const ConvProblem& problem);
-  ConvPlan race(const ConvProblem& problem, const ConvOperands& operands);
+  std::optional<ConvPlan> race(const ConvProblem& problem, const ConvOperands& operands);
   void drop_oldest();
 
   Context& context_;

@@ -22,13 +22,13 @@ std::string fake(const std::string& name) {
 }
 
 TEST(Plugin, IsLoadedWithItsBackend) {
-  const std::unique_ptr<Backend> backend = load_backend(fake("working"));
+  const std::unique_ptr<Backend> backend = load_backend(fake("working"), Device::cuda());
   EXPECT_EQ(backend->services().report(), "a fake");
 }
 
 TEST(Plugin, OfAnotherBuildIsRefused) {
   for (const char* name : {"other_build", "no_plugin"}) {
-    expect_error<DeviceError>([&] { return load_backend(fake(name)); },
+    expect_error<DeviceError>([&] { return load_backend(fake(name), Device::cuda()); },
                               "[device] the backend " + fake(name) +
                                   " belongs to another build of the library; build or install "
                                   "both together");
@@ -38,21 +38,23 @@ TEST(Plugin, OfAnotherBuildIsRefused) {
 TEST(Plugin, ThatIsMissingOrDamagedIsNamed) {
   const TempDir folder;
   const std::string missing = folder / "libadret_cuda.so";
-  expect_error<DeviceError>([&] { return load_backend(missing); },
+  expect_error<DeviceError>([&] { return load_backend(missing, Device::cuda()); },
                             "[device] cannot load the backend " + missing);
   const std::string damaged = folder.write("damaged.so", "no shared object").string();
-  expect_error<DeviceError>([&] { return load_backend(damaged); }, damaged);
+  expect_error<DeviceError>([&] { return load_backend(damaged, Device::cuda()); }, damaged);
 }
 
 TEST(Plugin, SaysWhatKeepsItsDeviceFromBeingUsed) {
-  EXPECT_EQ(thrown<DeviceError>([] { return load_backend(fake("without_device")); }),
-            "[cuda] the fake finds no device");
+  EXPECT_EQ(
+      thrown<DeviceError>([] { return load_backend(fake("without_device"), Device::cuda()); }),
+      "[cuda] the fake finds no device");
 }
 
 TEST(Plugin, StampIsTheSameInEveryFileOfABuild) {
-  constexpr uint64_t stamp = plugin_stamp();
+  constexpr uint64_t stamp = plugin_stamp(DeviceType::cuda);
   EXPECT_NE(stamp, 0u);
-  EXPECT_EQ(stamp, plugin_stamp());
+  EXPECT_NE(stamp, plugin_stamp(DeviceType::cpu));
+  EXPECT_EQ(stamp, plugin_stamp(DeviceType::cuda));
 }
 
 TEST(BestDevice, IsCudaWhereItCanBeUsed) {

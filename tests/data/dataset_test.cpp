@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
@@ -71,6 +72,16 @@ TEST(TensorDataset, GathersRowsAndSharesItems) {
   EXPECT_EQ(sample.input.to_vector<uint8_t>(), (std::vector<uint8_t>{3, 4}));
   EXPECT_EQ(sample.input.storage(), inputs.storage());
   EXPECT_EQ(sample.target.item<int32_t>(), 8);
+}
+
+TEST(TensorDataset, RefusesInputsAndTargetsOnTwoDevices) {
+  const SecondDevice second;
+  expect_error<DeviceError>(
+      [] {
+        TensorDataset(Tensor::zeros({3, 2}, {.device = Device::cuda()}), Tensor::zeros({3}));
+      },
+      "[TensorDataset] inputs (3, 2) f32 cuda:0 and targets (3,) f32 cpu are on two devices; move "
+      "one with to(device)");
 }
 
 TEST(TensorDataset, RefusesDifferentCountsAndIndicesOutside) {

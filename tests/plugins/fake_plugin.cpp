@@ -65,7 +65,7 @@ std::unique_ptr<Backend> make([[maybe_unused]] uint8_t device) {
 }  // namespace adret
 
 #ifndef ADRET_FAKE_STAMP
-#define ADRET_FAKE_STAMP adret::plugin_stamp()
+#define ADRET_FAKE_STAMP adret::plugin_stamp(adret::DeviceType::cuda)
 #endif
 #ifndef ADRET_FAKE_SYMBOL
 #define ADRET_FAKE_SYMBOL adret_backend_plugin
