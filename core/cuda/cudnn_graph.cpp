@@ -64,9 +64,9 @@ uint32_t note_bits(const Descriptor& engine, cudnnBackendAttributeName_t name,
   return bits;
 }
 
+// Asked how many there are, cuDNN says none: room for all that an engine can have is needed.
 void read_knobs(EngineConfig& config) {
-  const int64_t most = config.config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+  constexpr int64_t most = CUDNN_KNOB_TYPE_COUNTS;
   std::vector<Descriptor> owned;
   std::vector<cudnnBackendDescriptor_t> choices;
   for (int64_t i = 0; i < most; ++i) {

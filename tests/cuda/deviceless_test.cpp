@@ -198,7 +198,9 @@ TEST(DevicelessPlan, AnEngineComesBackFromItsText) {
       const Graph graph(graph_of(problem, true), nullptr, &gpu);
       const std::vector<EngineConfig> engines = graph.suggestions(CUDNN_HEUR_MODE_A);
       ASSERT_FALSE(engines.empty());
+      std::set<std::string> texts;
       for (const EngineConfig& engine : engines) {
+        texts.insert(to_string(engine));
         const Graph again(graph_of(problem, true), nullptr, &gpu);
         const EngineConfig same = again.config(to_string(engine));
         EXPECT_EQ(to_string(same), to_string(engine));
@@ -206,6 +208,7 @@ TEST(DevicelessPlan, AnEngineComesBackFromItsText) {
         EXPECT_EQ(same.numerical_notes, engine.numerical_notes);
         EXPECT_EQ(same.behavior_notes, engine.behavior_notes);
       }
+      EXPECT_EQ(texts.size(), engines.size()) << "knobs tell them apart: " << *texts.begin();
       break;
     }
   }
