@@ -76,7 +76,8 @@ std::unique_ptr<Backend> load_backend(const std::string& file, Device device) {
         "[device] cannot load the backend {}: {}; build or install it again", path, dlerror()));
   }
   const auto* plugin = static_cast<const BackendPlugin*>(dlsym(library, "adret_backend_plugin"));
-  if (!plugin) dlerror();  // or its message is kept for a caller that never asks
+  while (dlerror()) {  // the loader keeps a message until it was taken and asked for again
+  }
   if (!plugin || plugin->stamp != plugin_stamp(device.type)) {
     throw DeviceError(fmt::format(
         "[device] the backend {} belongs to another build of the library; build or install "
