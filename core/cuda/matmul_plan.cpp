@@ -439,6 +439,8 @@ Plan& plan_for(Context& context, const Product& p, const ProductOperands& operan
   if (!plan && measure && !context.is_capturing()) plan = searched(context, p, operands, name);
   if (!plan && found != plans.end()) return found->second;
   if (!plan) plan = suggested(context, p, operands);
+  constexpr size_t most_plans = 4096;  // sizes that change at every step must not fill the memory
+  if (plans.size() >= most_plans) plans.clear();
   return plans.insert_or_assign(key, std::move(*plan)).first->second;
 }
 
