@@ -1,5 +1,4 @@
 // Convolution in its three directions, each by the plan that its problem has.
-#include <adret/core/cuda/check.h>
 #include <adret/core/cuda/conv_direct.h>
 #include <adret/core/cuda/conv_problem.h>
 #include <adret/core/cuda/kernels.h>

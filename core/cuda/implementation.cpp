@@ -36,19 +36,29 @@ bool cudnn_is_faster(const kernels::AvgPool2dBackward& call) {
 
 namespace {
 
-bool cudnn_softmax_is_faster(const TensorView& x, int dim) {
-  const int64_t length = x.shape[dim];
-  const bool is_last = dim == x.shape.rank() - 1;
-  return x.dtype != DType::f64 && length <= (is_last ? 1024 : 32);
+// Along a dimension that is not the last; measured in f32.
+bool is_short_column(const TensorView& x, int dim) {
+  return dim != x.shape.rank() - 1 && x.dtype == DType::f32 && x.shape[dim] <= 32;
+}
+
+// Short rows, which cuDNN gives to fewer threads.
+bool is_short_row(const TensorView& x, int dim) {
+  return dim == x.shape.rank() - 1 && x.dtype != DType::f64 && x.shape[dim] <= 16;
 }
 
 }  // namespace
 
 bool cudnn_is_faster(const kernels::SoftmaxForward& call) {
-  return cudnn_softmax_is_faster(call.x, call.dim);
+  const TensorView& x = call.x;
+  if (is_short_row(x, call.dim) || is_short_column(x, call.dim)) return true;
+  const int64_t length = x.shape[call.dim];
+  return call.dim == x.shape.rank() - 1 && x.dtype != DType::f64 && length <= 1024 &&
+         x.numel() >= 4096 * length;
 }
+
+// Of long rows cuDNN's gradient takes hundreds of times as long.
 bool cudnn_is_faster(const kernels::SoftmaxBackward& call) {
-  return cudnn_softmax_is_faster(call.y, call.dim);
+  return is_short_row(call.y, call.dim) || is_short_column(call.y, call.dim);
 }
 
 }  // namespace adret::cuda

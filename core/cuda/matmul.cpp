@@ -1,5 +1,4 @@
 // Matrix products and the linear layer: each kernel as products of cuBLASLt.
-#include <adret/core/cuda/check.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/matmul_plan.h>
 #include <adret/core/cuda/memory.h>
