@@ -44,9 +44,11 @@
 #include <adret/layers/flatten.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
+#include <adret/layers/models/blocks.h>
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>
 #include <adret/layers/models/mnist_cnn.h>
+#include <adret/layers/models/resnet.h>
 #include <adret/layers/module.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>

@@ -14,6 +14,7 @@
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>
 #include <adret/layers/models/mnist_cnn.h>
+#include <adret/layers/models/resnet.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/progress.h>
 #include <fmt/core.h>
@@ -68,11 +69,17 @@ std::unique_ptr<Module> build(const std::string& workload) {
   if (workload == "mlp") return std::make_unique<Mlp>();
   if (workload == "lenet") return std::make_unique<LeNet>();
   if (workload == "cnn") return std::make_unique<MnistCnn>();
-  throw Error("[train_step] unknown workload " + workload + "; there are mlp, lenet and cnn");
+  if (workload == "resnet18") return std::make_unique<ResNet>(resnet18());
+  throw Error("[train_step] unknown workload " + workload +
+              "; there are mlp, lenet, cnn and resnet18");
 }
 
-Tensor random_images(int64_t batch) {
-  const Tensor x = Tensor::empty({batch, 28, 28, 1});
+Shape image_shape(const std::string& workload, int64_t batch) {
+  return workload == "resnet18" ? Shape{batch, 32, 32, 3} : Shape{batch, 28, 28, 1};
+}
+
+Tensor random_images(const Shape& shape) {
+  const Tensor x = Tensor::empty(shape);
   run(kernels::RandomNormal{
       .y = x, .step = random::step_word(Device::cpu()), .key = random::next(RandomStream::user)});
   return x;
@@ -94,7 +101,7 @@ class Training {
     optimizer_ = std::make_unique<Sgd>(
         *model_, SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
     for (int i = 0; i < 4; ++i) {
-      batches_.emplace_back(random_images(test.batch).to(device),
+      batches_.emplace_back(random_images(image_shape(test.workload, test.batch)).to(device),
                             random_labels(test.batch).to(device));
     }
   }
