@@ -31,6 +31,7 @@
 #include <adret/core/tensor.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
+#include <adret/data/cifar.h>
 #include <adret/data/dataset.h>
 #include <adret/data/idx.h>
 #include <adret/data/image_file.h>

@@ -1,11 +1,11 @@
 // Finding, reading and checking the four files of MNIST and its relatives.
 #include <adret/core/error.h>
+#include <adret/data/find_folder.h>
 #include <adret/data/idx.h>
 #include <adret/data/mnist.h>
 #include <fmt/core.h>
 
 #include <array>
-#include <cstdlib>
 
 namespace adret {
 namespace {
@@ -60,29 +60,12 @@ Located locate(const fs::path& folder) {
   return located;
 }
 
-// A place and its subfolders, as far as they are folders.
-std::vector<fs::path> candidates(const fs::path& place) {
-  std::vector<fs::path> folders;
-  std::error_code ignored;
-  for (const fs::path& folder : {place, place / "mnist", place / "fashion-mnist"}) {
-    if (fs::is_directory(folder, ignored)) folders.push_back(folder);
-  }
-  return folders;
-}
-
-[[noreturn]] void fail_not_found(const std::vector<fs::path>& places) {
-  std::string looked;
-  for (const fs::path& place : places) {
-    const std::vector<fs::path> folders = candidates(place);
-    if (folders.empty()) looked += fmt::format("\n  {}: no such folder", place.string());
-    for (const fs::path& folder : folders) {
-      looked += fmt::format("\n  {}: lacks {}", folder.string(), locate(folder).missing);
-    }
-  }
-  throw DataError(
-      "[load_mnist] found no folder with the four files of MNIST, gzipped or not; looked at" +
-      looked + "\nPass their folder, or set the environment variable ADRET_DATA to it");
-}
+constexpr const char* subfolders[] = {"mnist", "fashion-mnist"};
+constexpr WantedFolder mnist_folder = {
+    .function = "load_mnist",
+    .what = "the four files of MNIST, gzipped or not",
+    .subfolders = subfolders,
+    .missing = [](const fs::path& folder) { return locate(folder).missing; }};
 
 Mnist::Part read_part(const IdxFile& images, const IdxFile& labels, const fs::path& images_path,
                       const fs::path& labels_path) {
@@ -141,29 +124,12 @@ void verify(const std::array<IdxFile, 4>& files, const std::array<fs::path, 4>& 
 
 }  // namespace
 
-std::vector<fs::path> data_places(const fs::path& given) {
-  if (!given.empty()) return {given};
-  std::vector<fs::path> places;
-  if (const char* folder = std::getenv("ADRET_DATA"); folder && *folder)
-    places.emplace_back(folder);
-  places.emplace_back("datasets");
-  return places;
-}
-
 std::optional<fs::path> find_mnist(const std::vector<fs::path>& places) {
-  for (const fs::path& place : places) {
-    for (const fs::path& folder : candidates(place)) {
-      if (locate(folder).complete()) return folder;
-    }
-  }
-  return std::nullopt;
+  return mnist_folder.find(places);
 }
 
 Mnist load_mnist(const fs::path& given, const MnistOptions& options) {
-  const std::vector<fs::path> places = data_places(given);
-  const std::optional<fs::path> folder = find_mnist(places);
-  if (!folder) fail_not_found(places);
-  const std::array<fs::path, 4> paths = locate(*folder).files;
+  const std::array<fs::path, 4> paths = locate(mnist_folder.find_or_throw(given)).files;
   const std::array<IdxFile, 4> files = {
       read_idx_images(paths[train_images]), read_idx_labels(paths[train_labels]),
       read_idx_images(paths[test_images]), read_idx_labels(paths[test_labels])};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adret/data/dataset.h>
+#include <adret/data/places.h>
 
 #include <filesystem>
 #include <optional>
@@ -26,10 +27,6 @@ struct Mnist {
   std::string name;                   // "MNIST", "Fashion-MNIST", or "unknown" when no known set
   std::vector<std::string> warnings;  // for the user to see: what differs from the known sets
 };
-
-// Where data sets are looked for: `given` alone when it is not empty, else the folder that the
-// environment variable ADRET_DATA names, then ./datasets.
-std::vector<std::filesystem::path> data_places(const std::filesystem::path& given = {});
 
 // The first folder that holds the four files: a place itself, or its subfolder mnist or
 // fashion-mnist. A file may end in .gz, and be spelt train-images-idx3-ubyte or
