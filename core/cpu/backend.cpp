@@ -1,5 +1,6 @@
 // Routes each kernel to its implementation; aligned host memory behind a pool.
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/widened.h>
 #include <adret/core/plugin.h>
 #include <adret/core/thread_pool.h>
 #include <fmt/core.h>
@@ -18,10 +19,15 @@ class HostAllocator final : public RawAllocator {
   void deallocate(void* data, size_t) noexcept override { std::free(data); }
 };
 
+void run_as_is(const Kernel& kernel) {
+  std::visit([](const auto& call) { cpu::run(call); }, kernel.any());
+}
+
 class CpuBackend final : public Backend, DeviceServices {
  public:
   void run(const Kernel& kernel) override {
-    std::visit([](const auto& call) { cpu::run(call); }, kernel.any());
+    if (cpu::needs_widening(kernel)) return cpu::run_widened(kernel, &run_as_is);
+    run_as_is(kernel);
   }
   DeviceServices& services() override { return *this; }
 

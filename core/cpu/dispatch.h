@@ -10,20 +10,24 @@
 
 namespace adret::cpu {
 
-// Calls f with a value of the dtype's C++ type (f32 or f64): dispatch_float(x.dtype, name, [&](auto
-// zero) { using T = decltype(zero); ... }). Throws ShapeError naming the kernel for other dtypes.
+[[noreturn]] inline void throw_not_floating(DType dtype, const char* kernel) {
+  throw ShapeError(std::string("[") + kernel + "] runs in floating dtypes, not in " +
+                   adret::name(dtype) + "; convert with to(DType::f32)");
+}
+
+// Calls f with a value of the dtype's C++ type (f32 or f64; calls in 16 bits come as such in f32,
+// see widened.h): dispatch_float(x.dtype, name, [&](auto zero) { using T = decltype(zero); ... }).
+// Throws ShapeError naming the kernel for other dtypes.
 template <class F>
 void dispatch_float(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {
     case DType::f32: return f(float{});
     case DType::f64: return f(double{});
-    default:
-      throw ShapeError(std::string("[") + kernel + "] runs in f32 and f64 on the CPU, not in " +
-                       adret::name(dtype) + "; convert with to(DType::f32)");
+    default: throw_not_floating(dtype, kernel);
   }
 }
 
-// The same with the 16-bit floats, for kernels that compute these in f32.
+// The same with the 16-bit floats, for kernels that widen their elements themselves.
 template <class F>
 void dispatch_all_floats(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {
@@ -31,9 +35,7 @@ void dispatch_all_floats(DType dtype, const char* kernel, F&& f) {
     case DType::f64: return f(double{});
     case DType::bf16: return f(bfloat16{});
     case DType::f16: return f(float16{});
-    default:
-      throw ShapeError(std::string("[") + kernel + "] runs in floating dtypes, not in " +
-                       adret::name(dtype));
+    default: throw_not_floating(dtype, kernel);
   }
 }
 

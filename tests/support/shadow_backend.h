@@ -10,8 +10,7 @@
 
 namespace adret::test {
 
-// Fails the test when a call mixes devices. Kernels that the CPU has in f32 and f64 only run in f32
-// on bf16 and f16 operands, and their outputs are rounded.
+// Fails the test when a call mixes devices.
 class ShadowBackend final : public Backend, DeviceServices {
  public:
   void run(const Kernel& call) override;
