@@ -100,6 +100,13 @@ T relu(T value) {
   return value <= 0 ? T(0) : value;  // keeps NaN
 }
 
+// The gradient behind a relu of `value`. Taken by value, so that both are loaded and the loop can
+// be vectorised.
+template <class T>
+T pass(T value, T gradient) {
+  return value <= 0 ? T(0) : gradient;
+}
+
 // (x - mean) * scale + shift, per channel.
 template <class T>
 struct Affine {
@@ -272,7 +279,7 @@ void backward(const kernels::BatchNormBackward& call) {
     return backward<T>(call, rows, [=](int64_t i, int64_t) { return dy[i]; });
   }
   if (call.y.defined()) {
-    return backward<T>(call, rows, [=](int64_t i, int64_t) { return y[i] <= 0 ? T(0) : dy[i]; });
+    return backward<T>(call, rows, [=](int64_t i, int64_t) { return pass(y[i], dy[i]); });
   }
   const Workspace<T> coefficients(rows.channels * 2);
   T *scale = coefficients.data(), *shift = scale + rows.channels;
@@ -281,8 +288,7 @@ void backward(const kernels::BatchNormBackward& call) {
     shift[c] = value_or<T>(call.bias, c, 0);
   }
   const Affine<T> affine{call.mean.as<T>(), scale, shift};
-  backward<T>(call, rows,
-              [=](int64_t i, int64_t c) { return affine(x[i], c) <= 0 ? T(0) : dy[i]; });
+  backward<T>(call, rows, [=](int64_t i, int64_t c) { return pass(affine(x[i], c), dy[i]); });
 }
 
 }  // namespace
