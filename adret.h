@@ -33,6 +33,7 @@
 #include <adret/core/thread_pool.h>
 #include <adret/data/cifar.h>
 #include <adret/data/dataset.h>
+#include <adret/data/digit.h>
 #include <adret/data/idx.h>
 #include <adret/data/image_file.h>
 #include <adret/data/loader.h>

@@ -24,6 +24,15 @@ constexpr Beginning beginnings[] = {
     {"BM", "a BMP image"},
     {"\xff\xd8\xff", "a JPEG image"},
     {"GIF8", "a GIF image"},
+    {std::string_view("II*\0", 4), "a TIFF image"},
+    {std::string_view("MM\0*", 4), "a TIFF image"},
+    {"8BPS", "a Photoshop document"},
+    {std::string_view("\0\0\0\x0cjP  ", 8), "a JPEG 2000 image"},
+    {std::string_view("\0\0\0\x0cJXL ", 8), "a JPEG XL image"},
+    {"P1\n", "a PBM image in text"},
+    {"P2\n", "a PGM image in text"},
+    {"P3\n", "a PPM image in text"},
+    {"P4\n", "a PBM image"},
     {"\x89HDF", "an HDF5 file"},
     {"\x93NUMPY", "a NumPy array file"},
     {"GGUF", "a GGUF file"},
@@ -49,6 +58,14 @@ std::string describe_content(std::span<const std::byte> first_bytes) {
                               first_bytes.size());
   for (const Beginning& beginning : beginnings) {
     if (text.starts_with(beginning.bytes)) return beginning.kind;
+  }
+  if (text.starts_with("RIFF") &&
+      text.substr(std::min<size_t>(8, text.size())).starts_with("WEBP")) {
+    return "a WebP image";
+  }
+  // Of the ISO media family: HEIC and AVIF images, but also videos.
+  if (text.substr(std::min<size_t>(4, text.size())).starts_with("ftyp")) {
+    return "a HEIC, AVIF or video file";
   }
   std::string hex = "a file that begins with the bytes";
   for (const std::byte byte : first_bytes.first(std::min<size_t>(8, first_bytes.size()))) {

@@ -1,146 +1,65 @@
-// Decoding with stb_image, and the preparation of drawn digits.
+// Reading a file whole, and decoding it into a new or a given tensor.
 #include <adret/core/error.h>
-#include <adret/data/file_kind.h>
+#include <adret/core/tensor_view.h>
+#include <adret/data/image_codec.h>
 #include <adret/data/image_file.h>
+#include <adret/data/input_file.h>
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <iterator>
-#include <limits>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
-// Only these two: version 2.27, which distributions ship, reads or writes out of bounds on
-// malformed JPEG, GIF, TGA, HDR and PNM files.
-#define STBI_ONLY_PNG
-#define STBI_ONLY_BMP
-#define STBI_NO_STDIO
-#define STBI_FAILURE_USERMSG
-#define STBI_MAX_DIMENSIONS 32768
-#define STB_IMAGE_STATIC
-#define STB_IMAGE_IMPLEMENTATION
-#include <stb/stb_image.h>
 
 namespace adret {
 namespace {
 
-namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const fs::path& path, const std::string& problem) {
-  throw DataError(fmt::format("[load_image] {}: {}", path.string(), problem));
-}
-
-std::vector<char> read_all(const fs::path& path) {
-  if (const char* reason = why_no_file(path)) fail(path, reason);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, "it cannot be opened");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Rows of gray values in 0..255.
-struct GrayImage {
-  int64_t height = 0, width = 0;
-  std::vector<float> values;
-
-  float& at(int64_t y, int64_t x) { return values[size_t(y * width + x)]; }
-  float at(int64_t y, int64_t x) const { return values[size_t(y * width + x)]; }
-};
-
-GrayImage gray_over_white(const Tensor& rgba) {
-  GrayImage gray{rgba.size(0), rgba.size(1), {}};
-  const auto pixels = rgba.span<uint8_t>();
-  for (size_t i = 0; i < pixels.size(); i += 4) {
-    const float luma = 0.30f * pixels[i] + 0.59f * pixels[i + 1] + 0.11f * pixels[i + 2];
-    const float alpha = float(pixels[i + 3]) / 255;
-    gray.values.push_back(alpha * luma + (1 - alpha) * 255);
+void check_channels(const char* function, int64_t channels) {
+  if (channels < 0 || channels > 4 || channels == 2) {
+    throw Error(
+        fmt::format("[{}] channels may be 0 (the file's), 1, 3 or 4, got {}", function, channels));
   }
-  return gray;
 }
 
-float mean_of_border(const GrayImage& image) {
-  double sum = 0;
-  int64_t count = 0;
-  for (int64_t y = 0; y < image.height; ++y) {
-    const bool inner_row = y > 0 && y + 1 < image.height;
-    const int64_t step = inner_row ? std::max<int64_t>(1, image.width - 1) : 1;
-    for (int64_t x = 0; x < image.width; x += step, ++count) sum += image.at(y, x);
-  }
-  return float(sum / double(count));
-}
-
-GrayImage pad_to_square(const GrayImage& image, float shade) {
-  const int64_t side = std::max(image.height, image.width);
-  GrayImage square{side, side, std::vector<float>(size_t(side * side), shade)};
-  const int64_t top = (side - image.height) / 2, left = (side - image.width) / 2;
-  for (int64_t y = 0; y < image.height; ++y) {
-    for (int64_t x = 0; x < image.width; ++x) square.at(top + y, left + x) = image.at(y, x);
-  }
-  return square;
-}
-
-// The mean over the area [y0, y1) x [x0, x1), edges counting by the part that is inside.
-float area_mean(const GrayImage& image, double y0, double y1, double x0, double x1) {
-  double sum = 0;
-  for (auto y = int64_t(y0); double(y) < y1 && y < image.height; ++y) {
-    const double rows = std::min(y1, double(y + 1)) - std::max(y0, double(y));
-    for (auto x = int64_t(x0); double(x) < x1 && x < image.width; ++x) {
-      const double columns = std::min(x1, double(x + 1)) - std::max(x0, double(x));
-      sum += rows * columns * image.at(y, x);
-    }
-  }
-  return float(sum / ((y1 - y0) * (x1 - x0)));
+Tensor decode(const ImageSource& source, const ImageOptions& options) {
+  Tensor image;
+  decode_any(source, options.channels, [&](const ImageSize& size) {
+    image = Tensor::empty({size.height, size.width, size.channels}, {.dtype = DType::u8});
+    return image.span<uint8_t>().data();
+  });
+  return image;
 }
 
 }  // namespace
 
-Tensor load_image(const fs::path& path, const ImageOptions& options) {
-  if (options.channels < 0 || options.channels > 4 || options.channels == 2) {
-    throw Error(fmt::format("[load_image] channels may be 0 (the file's), 1, 3 or 4, got {}",
-                            options.channels));
-  }
-  const std::vector<char> file = read_all(path);
-  if (file.empty()) fail(path, "expected an image, found 0 bytes: the file is empty");
-  if (file.size() > size_t(std::numeric_limits<int>::max())) fail(path, "it is larger than 2 GiB");
-  int width = 0, height = 0, channels = 0;
-  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(file.data()), int(file.size()), &width,
-                            &height, &channels, options.channels),
-      stbi_image_free);
-  if (!pixels) {
-    fail(path,
-         fmt::format("expected a PNG or BMP image, found {} of {} bytes that cannot be decoded: {}",
-                     describe_content(std::as_bytes(std::span(file))), file.size(),
-                     stbi_failure_reason()));
-  }
-  if (options.channels) channels = options.channels;
-  const Shape shape = {height, width, channels};
-  return Tensor::from(std::span<const uint8_t>(pixels.get(), size_t(shape.numel())), shape);
+Tensor load_image(const std::filesystem::path& path, const ImageOptions& options) {
+  check_channels("load_image", options.channels);
+  const InputFile file("load_image", path);
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(file.size());
+  const std::span content(bytes.get(), file.size());
+  file.read(0, content);
+  return decode({"load_image", content, path.string()}, options);
 }
 
-Tensor load_digit(const fs::path& path, const DigitOptions& options) {
-  if (options.size < 1) {
-    throw Error(fmt::format("[load_digit] wants a size of 1 or more, got {}", options.size));
+Tensor decode_image(std::span<const std::byte> file, const std::string& name,
+                    const ImageOptions& options) {
+  check_channels("decode_image", options.channels);
+  return decode({"decode_image", file, name}, options);
+}
+
+void decode_image_into(std::span<const std::byte> file, const std::string& name,
+                       const Tensor& image) {
+  if (image.rank() != 3 || image.dtype() != DType::u8 || !image.device().is_cpu()) {
+    throw ShapeError(
+        "[decode_image_into] wants an image (H, W, C) u8 on the CPU to write to, got " +
+        to_string(TensorView(image)));
   }
-  const GrayImage image = gray_over_white(load_image(path, {.channels = 4}));
-  const float border = mean_of_border(image);
-  const GrayImage square = pad_to_square(image, border);
-  const bool invert =
-      options.invert == Invert::always || (options.invert == Invert::automatic && border > 127.5f);
-  const double scale = double(square.width) / double(options.size);
-  std::vector<uint8_t> digit;
-  for (int64_t y = 0; y < options.size; ++y) {
-    for (int64_t x = 0; x < options.size; ++x) {
-      const float mean = area_mean(square, double(y) * scale, double(y + 1) * scale,
-                                   double(x) * scale, double(x + 1) * scale);
-      const auto value = uint8_t(std::lround(std::clamp(mean, 0.0f, 255.0f)));
-      digit.push_back(invert ? uint8_t(255 - value) : value);
+  check_channels("decode_image_into", image.size(2));
+  const ImageSource source{"decode_image_into", file, name};
+  decode_any(source, int(image.size(2)), [&](const ImageSize& size) {
+    if (size.height != image.size(0) || size.width != image.size(1)) {
+      source.fail(fmt::format("expected an image of {} x {}, found {} x {}", image.size(0),
+                              image.size(1), size.height, size.width));
     }
-  }
-  return Tensor::from(digit, {options.size, options.size, 1});
+    return image.span<uint8_t>().data();
+  });
 }
 
 }  // namespace adret

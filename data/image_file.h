@@ -1,33 +1,35 @@
-// Image files (PNG, BMP) as tensors, and drawings of digits as MNIST has them.
+// Image files (JPEG, PNG, BMP, PGM, PPM) as tensors.
 #pragma once
 
 #include <adret/core/tensor.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
+#include <string>
 
 namespace adret {
 
 struct ImageOptions {
-  // 1 gray (from colours: 0.30 R + 0.59 G + 0.11 B), 3 RGB, 4 RGBA; 0 keeps the file's. Palettes
-  // are resolved, 16 bits become 8; transparency is dropped when not asked for.
+  // 1 gray, 3 RGB, 4 RGBA; 0 keeps the file's (2 for gray with alpha). Palettes are resolved, 16
+  // bits become 8 (the upper ones), CMYK becomes RGB; transparency is dropped when not asked for.
+  // Gray of colours is 0.299 R + 0.587 G + 0.114 B; of a JPEG file it is the brightness stored in
+  // it.
   int channels = 0;
 };
 
-// (H, W, C) u8. Throws DataError with the path for a missing, empty or damaged file and for other
-// formats, Error for other numbers of channels.
+// (H, W, C) u8, the pixels as the file holds them: an orientation noted in EXIF is not applied.
+// JPEG pixels are libjpeg's with its accurate transform and smooth upsampling, as Pillow's and
+// OpenCV's are. Throws DataError with the path for a missing or empty file, for one that is damaged
+// or cut off, wherever (never a part of an image), and for other formats, naming what it is; Error
+// for other numbers of channels.
 Tensor load_image(const std::filesystem::path& path, const ImageOptions& options = {});
-
-enum class Invert { automatic, never, always };
-
-struct DigitOptions {
-  int64_t size = 28;  // of the result's sides
-  Invert invert =
-      Invert::automatic;  // automatic: when the image's border is lighter than middle gray
-};
-
-// (size, size, 1) u8, white on black: gray, transparency over white, padded to a square with the
-// border's shade, then each pixel the mean of the area it covers. An image of that size, black at
-// its border, is taken as it is.
-Tensor load_digit(const std::filesystem::path& path, const DigitOptions& options = {});
+// The same for a file that is in memory already; messages call it `name`.
+Tensor decode_image(std::span<const std::byte> file, const std::string& name,
+                    const ImageOptions& options = {});
+// Decodes into `image` (H, W, C) u8 on the CPU, for instance a part of a batch, with its number of
+// channels. Throws DataError for an image of another size.
+void decode_image_into(std::span<const std::byte> file, const std::string& name,
+                       const Tensor& image);
 
 }  // namespace adret

@@ -16,14 +16,16 @@ namespace adret {
 
 InputFile::InputFile(const char* function, const std::filesystem::path& path)
     : function_(function), path_(path.string()) {
-  // Asked before opening, which would wait for a writer of a named pipe.
-  if (const char* reason = why_no_file(path)) fail(reason);
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting for a writer, should it be a named pipe.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) {
+    fail(errno == ENOENT ? "there is no such file"
+                         : fmt::format("it cannot be opened: {}", std::strerror(errno)));
+  }
   struct stat status {};
-  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
-    const int error = errno;
-    if (descriptor_ >= 0) close(descriptor_);
-    fail(fmt::format("it cannot be opened: {}", std::strerror(error)));
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    fail("this is not a file");
   }
   size_ = uint64_t(status.st_size);
 }

@@ -39,24 +39,27 @@ inline std::string deflated(const std::string& content, int window_bits) {
 }
 inline std::string gzipped(const std::string& content) { return deflated(content, 31); }
 
-// A PNG (https://www.w3.org/TR/png): 8 bits; color_type 0 gray, 2 RGB, 3 palette, 6 RGBA. `pixels`
-// row by row; `palette` RGB triples.
+// A chunk of a PNG, with its length and checksum.
+inline std::string png_chunk(const std::string& type, const std::string& data) {
+  const std::string body = type + data;
+  const auto crc =
+      uint32_t(crc32(0, reinterpret_cast<const Bytef*>(body.data()), uInt(body.size())));
+  return big_endian(uint32_t(data.size())) + body + big_endian(crc);
+}
+
+// A PNG (https://www.w3.org/TR/png); color_type 0 gray, 2 RGB, 3 palette, 6 RGBA. `pixels` row by
+// row; `palette` RGB triples.
 inline std::string png(uint32_t width, uint32_t height, uint8_t color_type,
-                       const std::string& pixels, const std::string& palette = {}) {
-  const auto chunk = [](const std::string& type, const std::string& data) {
-    const std::string body = type + data;
-    const auto crc =
-        uint32_t(crc32(0, reinterpret_cast<const Bytef*>(body.data()), uInt(body.size())));
-    return big_endian(uint32_t(data.size())) + body + big_endian(crc);
-  };
+                       const std::string& pixels, const std::string& palette = {},
+                       uint8_t bits = 8) {
   std::string rows;
   const size_t row = pixels.size() / height;
   for (uint32_t y = 0; y < height; ++y) rows += '\0' + pixels.substr(y * row, row);
   std::string file = "\x89PNG\r\n\x1a\n";
-  file += chunk("IHDR",
-                big_endian(width) + big_endian(height) + std::string{8, char(color_type), 0, 0, 0});
-  if (!palette.empty()) file += chunk("PLTE", palette);
-  return file + chunk("IDAT", deflated(rows, 15)) + chunk("IEND", "");
+  file += png_chunk("IHDR", big_endian(width) + big_endian(height) +
+                                std::string{char(bits), char(color_type), 0, 0, 0});
+  if (!palette.empty()) file += png_chunk("PLTE", palette);
+  return file + png_chunk("IDAT", deflated(rows, 15)) + png_chunk("IEND", "");
 }
 
 }  // namespace adret::test
