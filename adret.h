@@ -58,6 +58,7 @@
 #include <adret/layers/summary.h>
 #include <adret/optim/adam.h>
 #include <adret/optim/lr_schedule.h>
+#include <adret/optim/muon.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/logger.h>
 #include <adret/train/metrics.h>

@@ -40,6 +40,8 @@ class ParameterArena {
   const Tensor& gradients() const { return gradients_; }
   const Tensor& masters() const { return masters_; }  // undefined without 16-bit parameters
   const Tensor& segments() const { return segment_table_; }
+  // The row of `segments` of a parameter, as the host knows it.
+  const kernels::Segment& segment(size_t parameter) const { return segments_[parameter]; }
   Device device() const { return values_.device(); }
   // Zeros for one f32 (f64 for f64 parameters) per element of every parameter, and one's part of
   // it.

@@ -8,6 +8,7 @@
 #include <adret/core/kernels/index.h>
 #include <adret/core/kernels/loss.h>
 #include <adret/core/kernels/matmul.h>
+#include <adret/core/kernels/muon.h>
 #include <adret/core/kernels/norm.h>
 #include <adret/core/kernels/optimizer.h>
 #include <adret/core/kernels/pool.h>
@@ -30,7 +31,7 @@ using AnyKernel =
                  BatchNormInference, BatchNormBackward, SoftmaxForward, SoftmaxBackward,
                  CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
                  RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
-                 GradientNorm, ClipByNorm, ClipByValue, Custom>;
+                 GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -57,6 +57,8 @@ constexpr bool is_of_arenas =
     is_one_of<K, kernels::SgdStep, kernels::AdamStep, kernels::GradientNorm, kernels::ClipByNorm,
               kernels::ClipByValue>;
 template <class K>
+constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>;
+template <class K>
 constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
 
 // Whether the f32 operand of this name stays f32 when the others become bf16 or f16.
@@ -66,6 +68,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         const auto is = [&](auto... names) { return ((operand == names) || ...); };
         if constexpr (is_batch_norm<K>) return !is("x", "y", "dx", "dy", "residual", "dresidual");
         if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
+        if constexpr (is_muon<K>) return is("momentum", "master");
         return false;
       },
       call.any());
@@ -200,6 +203,12 @@ Bound bound(const kernels::SgdStep&) { return sums(1, 0); }
 Bound bound(const kernels::AdamStep&) { return sums(1, 0); }
 Bound bound(const kernels::GradientNorm& k) { return sums(double(k.grads.numel()), 0); }
 Bound bound(const kernels::ClipByNorm&) { return {}; }
+Bound bound(const kernels::MuonDirection& k) {
+  return sums(double(k.grad.numel()), largest(k.grad));
+}
+Bound bound(const kernels::MuonStep& k) {
+  return sums(double(k.value.numel()), largest(k.value) + largest(k.update));
+}
 template <class K>
 Bound bound(const K&) {
   return {.exact = true};
