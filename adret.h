@@ -36,6 +36,7 @@
 #include <adret/data/digit.h>
 #include <adret/data/idx.h>
 #include <adret/data/image_file.h>
+#include <adret/data/image_folder.h>
 #include <adret/data/loader.h>
 #include <adret/data/mnist.h>
 #include <adret/data/transforms.h>

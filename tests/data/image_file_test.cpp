@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <map>
 
 #include "tests/data/formats.h"
+#include "tests/support/as_nobody.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 #include "tests/support/mirror.h"
@@ -186,27 +186,13 @@ TEST(ImageFile, WhatCannotBeOpenedIsAnError) {
               HasSubstr("pipe.png: this is not a file"));
 }
 
-// Root may read every file, so as root the test is somebody else for a moment.
-class Unprivileged {
- public:
-  Unprivileged() : user_(geteuid()) {
-    if (user_ == 0) {
-      EXPECT_EQ(seteuid(65534), 0);
-    }
-  }
-  ~Unprivileged() { EXPECT_EQ(seteuid(user_), 0); }
-
- private:
-  uid_t user_;
-};
-
 TEST(ImageFile, AFileThatMayNotBeReadIsAnError) {
   namespace fs = std::filesystem;
   const TempDir dir;
   const fs::path locked = dir.write("locked.png", rgb_file);
   fs::permissions(locked, fs::perms::none);
-  fs::permissions(dir.path(), fs::perms::others_exec, fs::perm_options::add);
-  const Unprivileged unprivileged;
+  fs::permissions(dir.path(), fs::perms(0755));
+  const AsNobody nobody;
   EXPECT_EQ(thrown<DataError>([&] { load_image(locked); }),
             "[load_image] " + locked.string() + ": it cannot be opened: Permission denied");
 }

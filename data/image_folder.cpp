@@ -1,0 +1,196 @@
+// Decoding the images of a folder or list into batches.
+#include <adret/core/error.h>
+#include <adret/core/tensor_view.h>
+#include <adret/core/thread_pool.h>
+#include <adret/data/image_codec.h>
+#include <adret/data/image_folder.h>
+#include <adret/data/image_list.h>
+#include <adret/data/input_file.h>
+#include <fmt/core.h>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace adret {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Calls decode(i) for 0..n-1 on all threads, then fail(i, error) for the first i that failed: the
+// same error for any number of threads.
+template <class Decode, class Fail>
+void decode_all(int64_t n, Decode decode, Fail fail) {
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(n));
+  parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        decode(i);
+      } catch (...) {
+        errors[size_t(i)] = std::current_exception();
+      }
+    }
+  });
+  for (int64_t i = 0; i < n; ++i) {
+    if (errors[size_t(i)]) fail(i, errors[size_t(i)]);
+  }
+}
+
+void decode_file(const fs::path& path, int channels, PixelPlace place) {
+  const InputFile file("ImageFolder", path);
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(file.size());
+  const std::span content(bytes.get(), size_t(file.size()));
+  file.read(0, content);
+  decode_any({"ImageFolder", content, path.string()}, channels, place);
+}
+
+// What an error says behind "[ImageFolder] path: ".
+std::string without_prefix(const DataError& error, const fs::path& path) {
+  const std::string text = error.what(), prefix = fmt::format("[ImageFolder] {}: ", path.string());
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+Tensor images_of(const ImageSize& size, int64_t count) {
+  return Tensor::empty({count, size.height, size.width, size.channels}, {.dtype = DType::u8});
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& options)
+    : ImageFolder(folder, list_folder(folder, options), options) {}
+
+ImageFolder ImageFolder::from_list(const fs::path& list, const ImageFolderOptions& options) {
+  return ImageFolder(list, read_list(list, options), options);
+}
+
+ImageFolder ImageFolder::from_items(std::vector<Item> items, std::vector<std::string> classes,
+                                    const ImageFolderOptions& options) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].label < 0 || items[i].label >= int64_t(classes.size())) {
+      throw Error(fmt::format(
+          "[ImageFolder] item {} ({}) has label {}; with {} classes labels are "
+          "0..{}",
+          i, items[i].path.string(), items[i].label, classes.size(), int64_t(classes.size()) - 1));
+    }
+  }
+  return ImageFolder("the items given", {std::move(items), {}, std::move(classes)}, options);
+}
+
+ImageFolder::ImageFolder(const fs::path& source, ImageList list, const ImageFolderOptions& options)
+    : options_(options),
+      items_(std::move(list.items)),
+      skipped_(std::move(list.skipped)),
+      classes_(std::move(list.classes)) {
+  if (options_.channels != 1 && options_.channels != 3 && options_.channels != 4) {
+    throw Error(fmt::format("[ImageFolder] channels may be 1, 3 or 4, got {}", options_.channels));
+  }
+  if (options_.bad_files == BadFiles::skip) leave_out_bad_files();
+  check_classes(source);
+}
+
+void ImageFolder::check_classes(const fs::path& source) {
+  const auto fail = [&](const std::string& problem) {
+    const std::string left_out =
+        skipped_.empty()
+            ? ""
+            : fmt::format(" ({} bad files were left out, the first {}: {})", skipped_.size(),
+                          skipped_[0].path.string(), skipped_[0].reason);
+    throw DataError(fmt::format("[ImageFolder] {}: {}{}", source.string(), problem, left_out));
+  };
+  if (items_.empty()) fail("expected images, found none");
+  if (classes_.size() < 2 && !options_.allow_one_class) {
+    fail(
+        fmt::format("found one class (\"{}\"), wanted at least two; set allow_one_class if that is "
+                    "meant",
+                    classes_[0]));
+  }
+}
+
+void ImageFolder::leave_out_bad_files() {
+  std::vector<bool> bad(items_.size());
+  decode_all(
+      size(),
+      [&](int64_t i) {
+        std::unique_ptr<uint8_t[]> pixels;
+        decode_file(items_[size_t(i)].path, options_.channels, [&](const ImageSize& size) {
+          pixels = std::make_unique_for_overwrite<uint8_t[]>(size_t(size.pixels() * size.channels));
+          return pixels.get();
+        });
+      },
+      [&](int64_t i, const std::exception_ptr& error) {
+        try {
+          std::rethrow_exception(error);
+        } catch (const DataError& reason) {
+          skipped_.push_back(
+              {items_[size_t(i)].path, without_prefix(reason, items_[size_t(i)].path)});
+          bad[size_t(i)] = true;
+        }
+      });
+  size_t kept = 0;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (!bad[i]) std::swap(items_[kept++], items_[i]);
+  }
+  items_.resize(kept);
+}
+
+const ImageFolder::Item& ImageFolder::item(int64_t index) const {
+  if (index < 0 || index >= size()) {
+    throw Error(fmt::format("[ImageFolder] index {} is outside 0..{}", index, size() - 1));
+  }
+  return items_[size_t(index)];
+}
+
+Sample ImageFolder::get(int64_t index) const {
+  const Item& wanted = item(index);
+  Tensor image;
+  decode_file(wanted.path, options_.channels, [&](const ImageSize& size) {
+    image = images_of(size, 1);
+    return image.span<uint8_t>().data();
+  });
+  return {.input = image.alias(image.shape().without(0)),
+          .target = Tensor::from({int32_t(wanted.label)}, {})};
+}
+
+Batch ImageFolder::get_batch(std::span<const int64_t> indices) const {
+  if (indices.empty()) throw Error("[ImageFolder] a batch wants at least one index, got none");
+  Tensor images;
+  Shape first;
+  uint8_t* pixels = nullptr;
+  const auto decode = [&](int64_t i) {
+    const fs::path& file = path(indices[size_t(i)]);
+    decode_file(file, options_.channels, [&](const ImageSize& size) {
+      if (!images.defined()) {
+        images = images_of(size, int64_t(indices.size()));
+        first = images.shape().without(0);
+        pixels = images.span<uint8_t>().data();
+      }
+      if (size.height != first[0] || size.width != first[1]) {
+        throw DataError(fmt::format(
+            "[ImageFolder] {}: expected an image of {} x {} like {}, found "
+            "{} x {}; the images of a batch must be alike",
+            file.string(), first[0], first[1], path(indices[0]).string(), size.height, size.width));
+      }
+      return pixels + i * first.numel();
+    });
+  };
+  const auto fail = [&](int64_t i, const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const DataError& problem) {
+      std::throw_with_nested(
+          DataError(fmt::format("[Dataset] item {}: {}", indices[size_t(i)], problem.what())));
+    }
+  };
+  // The first one tells the size of all.
+  decode_all(1, decode, fail);
+  decode_all(
+      int64_t(indices.size()) - 1, [&](int64_t i) { decode(i + 1); },
+      [&](int64_t i, const std::exception_ptr& error) { fail(i + 1, error); });
+  std::vector<int32_t> labels;
+  for (const int64_t index : indices) labels.push_back(int32_t(label(index)));
+  return {.inputs = images,
+          .targets = Tensor::from(labels, {int64_t(labels.size())}),
+          .indices = {indices.begin(), indices.end()}};
+}
+
+}  // namespace adret
