@@ -11,12 +11,13 @@ ifeq ($(PRESET),cuda)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help mnist test asan tsan bench format tidy clean
+.PHONY: help mnist cifar10 test asan tsan bench format tidy clean
 
 help:
 	@echo 'make mnist     install what is missing, build, find or fetch MNIST, train LeNet on it'
 	@echo '               DATA=DIR: where MNIST is; ARGS="--model cnn --epochs 3": the flags of examples/mnist'
 	@echo '               DEVICE=cuda: with the CUDA backend, on a GPU (needs nvcc and cuDNN); test and bench too'
+	@echo 'make cifar10   the same with CIFAR-10 and examples/cifar10'
 	@echo 'make test      build and run all tests; ARGS="-R conv2d": the flags of ctest'
 	@echo 'make asan      the tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      the tests under the thread sanitizer'
@@ -26,14 +27,14 @@ help:
 	@echo 'JOBS=N: parallel jobs (default: all processors); CMAKE_FLAGS=-DADRET_WERROR=ON: cmake options'
 
 # A first build for the example alone asks for neither GoogleTest nor Google Benchmark.
-mnist:
+mnist cifar10:
 	@tools/install_dependencies build data
 	@test -f build/$(PRESET)/build.ninja || \
 	  cmake --preset $(PRESET) $(CMAKE_FLAGS) -DADRET_BUILD_TESTS=OFF -DADRET_BUILD_BENCH=OFF
 	@cmake -DADRET_BUILD_EXAMPLES=ON $(CMAKE_FLAGS) build/$(PRESET) >/dev/null
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target mnist $(if $(filter cuda,$(PRESET)),adret_cuda)
-	@data=$$(tools/fetch_mnist $(if $(DATA),--data '$(DATA)')) && \
-	  build/$(PRESET)/examples/mnist --device $(DEVICE) --data "$$data" $(ARGS)
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $@ $(if $(filter cuda,$(PRESET)),adret_cuda)
+	@data=$$(tools/fetch_$@ $(if $(DATA),--data '$(DATA)')) && \
+	  build/$(PRESET)/examples/$@ --device $(DEVICE) --data "$$data" $(ARGS)
 
 test:
 	@tools/install_dependencies build test bench

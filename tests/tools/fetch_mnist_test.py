@@ -42,7 +42,8 @@ class FetchMnist(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.checkout = self.folder / "checkout"
         (self.checkout / "tools").mkdir(parents=True)
-        shutil.copy(ROOT / "tools/fetch_mnist", self.checkout / "tools")
+        for name in ("fetch_mnist", "download.sh"):
+            shutil.copy(ROOT / "tools" / name, self.checkout / "tools")
         (self.checkout / "tools/mnist.sha256").write_text(
             "".join(f"{hashlib.sha256(CONTENT[n]).hexdigest()}  {n}\n" for n in NAMES))
 
