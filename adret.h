@@ -35,6 +35,7 @@
 #include <adret/data/dataset.h>
 #include <adret/data/digit.h>
 #include <adret/data/idx.h>
+#include <adret/data/image_dataset.h>
 #include <adret/data/image_file.h>
 #include <adret/data/image_folder.h>
 #include <adret/data/loader.h>

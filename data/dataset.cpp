@@ -54,7 +54,8 @@ Tensor gather(const Tensor& x, const Tensor& indices) {
 
 }  // namespace
 
-Batch Dataset::get_batch(std::span<const int64_t> indices) const {
+Batch Dataset::get_batch(const BatchRequest& request) const {
+  const std::span<const int64_t> indices = request.indices;
   if (indices.empty()) throw Error("[Dataset] a batch wants at least one index, got none");
   Stack inputs("the input", int64_t(indices.size()));
   Stack targets("the target", int64_t(indices.size()));
@@ -72,7 +73,9 @@ Batch Dataset::get_batch(std::span<const int64_t> indices) const {
   }
   return {.inputs = inputs.finish(),
           .targets = targets.finish(),
-          .indices = {indices.begin(), indices.end()}};
+          .indices = {indices.begin(), indices.end()},
+          .epoch = request.epoch,
+          .number = request.number};
 }
 
 TensorDataset::TensorDataset(Tensor inputs, Tensor targets, int64_t num_classes)
@@ -104,12 +107,15 @@ Sample TensorDataset::get(int64_t index) const {
   return {row(inputs_), row(targets_)};
 }
 
-Batch TensorDataset::get_batch(std::span<const int64_t> indices) const {
+Batch TensorDataset::get_batch(const BatchRequest& request) const {
+  const std::span<const int64_t> indices = request.indices;
   for (const int64_t index : indices) check_index(index);
   const Tensor wanted = Tensor::from(indices, {int64_t(indices.size())}, inputs_.device());
   return {.inputs = gather(inputs_, wanted),
           .targets = gather(targets_, wanted),
-          .indices = {indices.begin(), indices.end()}};
+          .indices = {indices.begin(), indices.end()},
+          .epoch = request.epoch,
+          .number = request.number};
 }
 
 }  // namespace adret

@@ -27,6 +27,13 @@ struct Batch {
   int64_t size() const { return inputs.size(0); }
 };
 
+// Which items a batch is made of, and of which epoch it is, for sets that augment.
+struct BatchRequest {
+  std::span<const int64_t> indices;
+  int64_t epoch = 0;
+  int64_t number = 0;  // of the batch in its epoch, from 0
+};
+
 // Base of all data sets. One of your own needs `size` and `get`:
 //
 //   struct Parabola : Dataset {
@@ -47,7 +54,7 @@ class Dataset {
   // The items stacked; what `get` throws arrives as a DataError that names the item and has the
   // original nested. Throws DataError for items of different shapes or dtypes. Sets that can
   // assemble a batch faster override this one too.
-  virtual Batch get_batch(std::span<const int64_t> indices) const;
+  virtual Batch get_batch(const BatchRequest& request) const;
   // Number of classes when targets are class labels: the loader checks each to be in
   // 0..num_classes()-1. With 0 there is no check, as for labels that hold an ignore index.
   virtual int64_t num_classes() const { return 0; }
@@ -62,15 +69,17 @@ class TensorDataset : public Dataset {
 
   int64_t size() const override { return inputs_.size(0); }
   Sample get(int64_t index) const override;
-  Batch get_batch(std::span<const int64_t> indices) const override;
+  Batch get_batch(const BatchRequest& request) const override;
   int64_t num_classes() const override { return num_classes_; }
 
   const Tensor& inputs() const { return inputs_; }
   const Tensor& targets() const { return targets_; }
 
- private:
+ protected:
+  // Throws Error for an index outside 0..size()-1.
   void check_index(int64_t index) const;
 
+ private:
   Tensor inputs_, targets_;
   int64_t num_classes_;
 };

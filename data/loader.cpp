@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -30,6 +31,10 @@ void check_labels(const Batch& batch, int64_t classes) {
                       batch.indices[size_t(int64_t(i) / per_item)], label, classes, classes - 1));
     }
   }
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Labels on another device are checked by the loss, as reading them would wait for the device.
@@ -87,7 +92,7 @@ class DataLoader::Epoch::Source {
     const int64_t end = std::min(begin + options_.batch_size, int64_t(order_.size()));
     const std::span indices(order_.data() + begin, size_t(end - begin));
     try {
-      Batch batch = dataset_->get_batch(indices);
+      Batch batch = dataset_->get_batch({.indices = indices, .epoch = epoch_, .number = number});
       check_rows("inputs", batch.inputs, indices.size());
       check_rows("targets", batch.targets, indices.size());
       batch.indices.assign(indices.begin(), indices.end());
@@ -220,6 +225,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions opt
                     options_.batch_size, size));
   }
   if (!options_.seed) options_.seed = random::seed();
+  if (!options_.clock) options_.clock = steady_seconds;
 }
 
 int64_t DataLoader::batches() const {
@@ -234,16 +240,18 @@ int64_t DataLoader::samples() const {
 DataLoader::Epoch DataLoader::epoch(int64_t number) const {
   using Source = Epoch::Source;
   if (options_.workers == 0) {
-    return Epoch(std::make_unique<Source>(dataset_, options_, number, batches()));
+    return Epoch(std::make_unique<Source>(dataset_, options_, number, batches()), options_.clock);
   }
   // More would have nothing to do.
   const auto workers = int(std::min<int64_t>(options_.workers, batches()));
   const int64_t wanted = options_.prefetch ? options_.prefetch : 2 * int64_t(workers);
   return Epoch(std::make_unique<Prefetcher<Source>>(workers, std::min(wanted, batches()), dataset_,
-                                                    options_, number, batches()));
+                                                    options_, number, batches()),
+               options_.clock);
 }
 
-DataLoader::Epoch::Epoch(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+DataLoader::Epoch::Epoch(std::unique_ptr<Source> source, std::function<double()> clock)
+    : source_(std::move(source)), clock_(std::move(clock)) {}
 DataLoader::Epoch::~Epoch() = default;
 
 DataLoader::Epoch::Iterator DataLoader::Epoch::begin() {
@@ -255,8 +263,10 @@ DataLoader::Epoch::Iterator DataLoader::Epoch::begin() {
 }
 
 void DataLoader::Epoch::advance() {
+  const double start = clock_();
   current_.reset();  // its memory serves the next batch
   current_ = source_->next();
+  waited_ += clock_() - start;
 }
 
 }  // namespace adret

@@ -24,6 +24,7 @@ struct LoaderOptions {
   // batch's epoch, number and indices alone. On CUDA tensors only with 0 workers: one thread
   // launches.
   std::function<void(Batch&)> transform = {};
+  std::function<double()> clock = {};  // in seconds; unset: the steady clock
 };
 
 // for (const Batch& batch : loader.epoch(3)) ...
@@ -84,14 +85,20 @@ class DataLoader::Epoch {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
+  // How long the loop has waited for its batches so far; with 0 workers that is what making them
+  // took.
+  double waited_seconds() const { return waited_; }
+
  private:
   friend class DataLoader;
   class Source;
-  explicit Epoch(std::unique_ptr<Source> source);
+  Epoch(std::unique_ptr<Source> source, std::function<double()> clock);
   void advance();
 
   std::unique_ptr<Source> source_;
   std::optional<Batch> current_;
+  std::function<double()> clock_;
+  double waited_ = 0;
 };
 
 }  // namespace adret

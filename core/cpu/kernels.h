@@ -47,6 +47,7 @@ void run(const kernels::ClipByNorm&);
 void run(const kernels::ClipByValue&);
 void run(const kernels::MuonDirection&);
 void run(const kernels::MuonStep&);
+void run(const kernels::AugmentImages&);
 void run(const kernels::Custom&);
 
 }  // namespace adret::cpu

@@ -48,6 +48,7 @@ void run(Context&, const kernels::ClipByNorm&);
 void run(Context&, const kernels::ClipByValue&);
 void run(Context&, const kernels::MuonDirection&);
 void run(Context&, const kernels::MuonStep&);
+void run(Context&, const kernels::AugmentImages&);
 void run(Context&, const kernels::Custom&);
 
 }  // namespace adret::cuda

@@ -152,6 +152,27 @@ std::string to_string(const Pool2dParams& p) {
                      to_string(p.padding));
 }
 
+const char* to_string(Border border) { return border == Border::zero ? "zero" : "reflect"; }
+
+const char* to_string(Flip flip) {
+  switch (flip) {
+    case Flip::none: return "none";
+    case Flip::random: return "random";
+    case Flip::alternating: return "alternating";
+  }
+  return "?";
+}
+
+std::string to_string(const AugmentParams& p) {
+  std::string text =
+      fmt::format("{} crop padding {} {} flip {}", p.random_crop ? "random" : "centre", p.padding,
+                  to_string(p.border), to_string(p.flip));
+  if (p.flip == Flip::random) text += fmt::format(" {:.4g}", double(p.flip_chance) * 0x1p-32);
+  if (p.cutout > 0) text += fmt::format(" cutout {}", p.cutout);
+  if (p.erase_chance > 0) text += fmt::format(" erase {:.4g}", double(p.erase_chance) * 0x1p-32);
+  return text;
+}
+
 std::string to_string(const CrossEntropyParams& p) {
   return fmt::format("reduction {} label_smoothing {} ignore_index {}", to_string(p.reduction),
                      p.label_smoothing, p.ignore_index);
@@ -245,6 +266,9 @@ std::string RandomNormal::params() const {
 }
 std::string DropoutForward::params() const { return fmt::format("{} p {}", draw(key), p); }
 std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
+std::string AugmentImages::params() const {
+  return fmt::format("{} {}", draw(key), to_string(augment));
+}
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
 std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
 

@@ -1,7 +1,6 @@
-// Data sets: a user's own, stacking, sets in memory, and normalisation.
+// Data sets: a user's own, stacking, sets in memory.
 #include <adret/core/error.h>
 #include <adret/data/dataset.h>
-#include <adret/data/transforms.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ struct Pairs : Dataset {
 };
 
 Batch batch_of(const Dataset& dataset, const std::vector<int64_t>& indices) {
-  return dataset.get_batch(indices);
+  return dataset.get_batch({.indices = indices});
 }
 
 TEST(Dataset, ItemsOfAUsersSetAreStacked) {
@@ -94,43 +93,6 @@ TEST(TensorDataset, RefusesDifferentCountsAndIndicesOutside) {
   const TensorDataset dataset(Tensor::zeros({3}), Tensor::zeros({3}));
   EXPECT_EQ(thrown<Error>([&] { dataset.get(3); }), "[TensorDataset] index 3 is outside 0..2");
   EXPECT_THAT(thrown<Error>([&] { batch_of(dataset, {0, -1}); }), HasSubstr("index -1"));
-}
-
-TEST(Normalize, SubtractsTheMeanAndDividesByTheDeviation) {
-  const Tensor images = Tensor::from<uint8_t>({0, 51, 255, 102}, {1, 2, 2, 1});
-  // (x / 255 - 0.2) / 0.5 for 0, 0.2, 1, 0.4.
-  const auto y = Normalize(0.2, 0.5)(images).to_vector<float>();
-  const std::vector<float> expected = {-0.4f, 0.0f, 1.6f, 0.4f};
-  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(y[i], expected[i], 1e-6) << i;
-}
-
-TEST(Normalize, ChannelsHaveTheirOwnStatistics) {
-  // Red 0 and 255: mean 0.5, deviation 0.5. Green 51 and 153: mean 0.4, deviation 0.2. Blue never
-  // varies.
-  const Tensor images = Tensor::from<uint8_t>({0, 51, 102, 255, 153, 102}, {1, 1, 2, 3});
-  const Normalize normalize = Normalize::fit(images);
-  EXPECT_NEAR(normalize.mean()[1], 0.4, 1e-12);
-  EXPECT_NEAR(normalize.std()[0], 0.5, 1e-12);
-  EXPECT_NEAR(normalize.std()[1], 0.2, 1e-12);
-  EXPECT_EQ(normalize.std()[2], 1);
-  Batch batch{.inputs = images};
-  normalize(batch);
-  const auto y = batch.inputs.to_vector<float>();
-  const std::vector<float> expected = {-1, -1, 0, 1, 1, 0};
-  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(y[i], expected[i], 1e-6) << i;
-}
-
-TEST(Normalize, RefusesOtherImagesAndStatistics) {
-  EXPECT_EQ(thrown<ShapeError>([] {
-              Normalize(0.1, 0.3)(Tensor::zeros({1, 28, 28, 1}));
-            }),
-            "[normalize] wants images (N, H, W, C) u8, got (1, 28, 28, 1) f32 cpu");
-  EXPECT_EQ(thrown<ShapeError>([] {
-              Normalize({0.1, 0.2}, {1, 1})(Tensor::zeros({1, 4, 4, 3}, {.dtype = DType::u8}));
-            }),
-            "[normalize] has statistics of 2 channels, got images (1, 4, 4, 3)");
-  EXPECT_THAT(thrown<Error>([] { Normalize(0.1, 0); }), HasSubstr("wants std above 0, got 0"));
-  EXPECT_THAT(thrown<Error>([] { Normalize({0.1, 0.2}, {1}); }), HasSubstr("got 2 and 1"));
 }
 
 }  // namespace

@@ -142,6 +142,38 @@ TEST_P(Workers, ApplyTheTransformToEachBatch) {
   EXPECT_THAT(order_of(loader, 3), ElementsAre(30, 30, 31, 31, 32));
 }
 
+TEST_P(Workers, TellTheSetEpochAndNumber) {
+  struct Asked : TensorDataset {
+    using TensorDataset::TensorDataset;
+    Batch get_batch(const BatchRequest& request) const override {
+      Batch batch = TensorDataset::get_batch(request);
+      batch.inputs =
+          Tensor::full(batch.inputs.shape(), double(100 * request.epoch + 10 * request.number));
+      return batch;
+    }
+  };
+  const DataLoader loader(Asked(Tensor::zeros({3}), Tensor::zeros({3})),
+                          {.batch_size = 2, .workers = GetParam()});
+  EXPECT_THAT(order_of(loader, 4), ElementsAre(400, 400, 410));
+}
+
+TEST(DataLoader, CountsTheTimeThatTheLoopWaits) {
+  double now = 0;
+  // Making a batch takes 2 s, the loop's own work 5.
+  const DataLoader loader(numbers(3), {.batch_size = 1,
+                                       .transform = [&now](Batch&) { now += 2; },
+                                       .clock = [&now] { return now; }});
+  auto epoch = loader.epoch(0);
+  EXPECT_EQ(epoch.waited_seconds(), 0);
+  double expected = 0;
+  for (const Batch& batch : epoch) {
+    EXPECT_EQ(batch.size(), 1);
+    EXPECT_EQ(epoch.waited_seconds(), expected += 2);
+    now += 5;
+  }
+  EXPECT_EQ(epoch.waited_seconds(), 6);
+}
+
 TEST(DataLoader, RefusesWhatWouldProduceNoBatch) {
   EXPECT_EQ(
       thrown<Error>([] { DataLoader(numbers(3), {.batch_size = 4, .drop_last = true}); }),
@@ -191,8 +223,8 @@ TEST(DataLoader, AnEpochIsPassedOverOnceAndOutlivesItsLoader) {
 TEST(DataLoader, AWrongNumberOfRowsFromABatchIsFound) {
   struct Short : TensorDataset {
     using TensorDataset::TensorDataset;
-    Batch get_batch(std::span<const int64_t> indices) const override {
-      return TensorDataset::get_batch(indices.first(1));
+    Batch get_batch(const BatchRequest& request) const override {
+      return TensorDataset::get_batch({.indices = request.indices.first(1)});
     }
   };
   EXPECT_THAT(thrown<DataError>(
