@@ -151,7 +151,8 @@ Sample ImageFolder::get(int64_t index) const {
           .target = Tensor::from({int32_t(wanted.label)}, {})};
 }
 
-Batch ImageFolder::get_batch(std::span<const int64_t> indices) const {
+Batch ImageFolder::get_batch(const BatchRequest& request) const {
+  const std::span<const int64_t> indices = request.indices;
   if (indices.empty()) throw Error("[ImageFolder] a batch wants at least one index, got none");
   Tensor images;
   Shape first;
@@ -190,7 +191,9 @@ Batch ImageFolder::get_batch(std::span<const int64_t> indices) const {
   for (const int64_t index : indices) labels.push_back(int32_t(label(index)));
   return {.inputs = images,
           .targets = Tensor::from(labels, {int64_t(labels.size())}),
-          .indices = {indices.begin(), indices.end()}};
+          .indices = {indices.begin(), indices.end()},
+          .epoch = request.epoch,
+          .number = request.number};
 }
 
 }  // namespace adret

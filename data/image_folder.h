@@ -61,7 +61,7 @@ class ImageFolder : public Dataset {
   // Images (N, H, W, C) u8, decoded side by side straight into the batch, on all cores where no
   // loader's threads do so. Throws DataError for images of different sizes, naming two. All items
   // in one batch make a TensorDataset of a set that fits into memory.
-  Batch get_batch(std::span<const int64_t> indices) const override;
+  Batch get_batch(const BatchRequest& request) const override;
   int64_t num_classes() const override { return int64_t(classes_.size()); }
 
   const std::vector<std::string>& classes() const { return classes_; }

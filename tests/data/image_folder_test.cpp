@@ -77,7 +77,8 @@ TEST_F(ImageFolderTest, SubfoldersAreClassesInTheOrderOfTheirNames) {
 
 TEST_F(ImageFolderTest, BatchesAreTheImagesOfTheirIndices) {
   write_set();
-  const Batch batch = ImageFolder(dir_.path()).get_batch(std::vector<int64_t>{2, 0, 1, 0});
+  const Batch batch =
+      ImageFolder(dir_.path()).get_batch({.indices = std::vector<int64_t>{2, 0, 1, 0}});
   EXPECT_EQ(batch.inputs.shape(), Shape({4, 1, 1, 3}));
   EXPECT_EQ(batch.inputs.to_vector<uint8_t>(), (Bytes{3, 3, 3, 1, 1, 1, 2, 2, 2, 1, 1, 1}));
   EXPECT_EQ(batch.targets.to_vector<int32_t>(), (std::vector<int32_t>{1, 0, 0, 0}));
@@ -92,9 +93,9 @@ TEST_F(ImageFolderTest, MixedKindsOfImagesBecomeTheChannelsAskedFor) {
   dir_.write("b/rgba.png", png(1, 1, 6, "\1\2\3\4"));
   const std::vector<int64_t> all = {0, 1, 2, 3, 4};
   const ImageFolder set(dir_.path());
-  EXPECT_EQ(set.get_batch(all).inputs.to_vector<uint8_t>(),
+  EXPECT_EQ(set.get_batch({.indices = all}).inputs.to_vector<uint8_t>(),
             (Bytes{7, 7, 7, 1, 2, 3, 5, 6, 7, 8, 8, 8, 1, 2, 3}));
-  EXPECT_EQ(ImageFolder(dir_.path(), {.channels = 1}).get_batch(all).inputs.shape(),
+  EXPECT_EQ(ImageFolder(dir_.path(), {.channels = 1}).get_batch({.indices = all}).inputs.shape(),
             Shape({5, 1, 1, 1}));
   EXPECT_EQ(thrown<Error>([&] { ImageFolder(dir_.path(), {.channels = 0}); }),
             "[ImageFolder] channels may be 1, 3 or 4, got 0");
@@ -105,7 +106,7 @@ TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreNamed) {
   dir_.write("dog/d.png", png(2, 1, 2, std::string(6, 'x')));
   const ImageFolder set(dir_.path());
   EXPECT_EQ(thrown<DataError>([&] {
-              set.get_batch(std::vector<int64_t>{1, 3});
+              set.get_batch({.indices = std::vector<int64_t>{1, 3}});
             }),
             "[Dataset] item 3: [ImageFolder] " + path("dog/d.png").string() +
                 ": expected an image of 1 x 1 like " + path("cat/b.png").string() +
@@ -169,7 +170,7 @@ TEST_F(ImageFolderTest, BadFilesAreErrorsWhenTheyAreRead) {
               HasSubstr(path("cat/cut.png").string() + ": the PNG image is cut off"));
   // The first in the batch, for any number of threads.
   EXPECT_EQ(thrown<DataError>([&] {
-              set.get_batch(std::vector<int64_t>{0, 4, 1, 2});
+              set.get_batch({.indices = std::vector<int64_t>{0, 4, 1, 2}});
             }),
             "[Dataset] item 4: [ImageFolder] " + path("dog/empty.jpg").string() +
                 ": expected an image, found 0 bytes: the file is empty");
@@ -247,7 +248,7 @@ TEST_F(ImageFolderTest, AListHasPathsWithSpacesAndBlankLines) {
                              path("c.png").string() + " 1\n \n\n");
   const ImageFolder set = ImageFolder::from_list(path("list.txt"));
   EXPECT_THAT(paths_of(set), ElementsAre(path("my images/a b.png"), path("c.png"), path("c.png")));
-  EXPECT_EQ(set.get_batch(std::vector<int64_t>{0, 1, 2}).targets.to_vector<int32_t>(),
+  EXPECT_EQ(set.get_batch({.indices = std::vector<int64_t>{0, 1, 2}}).targets.to_vector<int32_t>(),
             (std::vector<int32_t>{2, 0, 1}));
   EXPECT_EQ(set.classes(), (Names{"0", "1", "2"}));
   EXPECT_EQ(ImageFolder::from_list(path("list.txt"), {.classes = {"x", "y", "z", "w"}}).classes(),
