@@ -52,7 +52,10 @@
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>
 #include <adret/layers/models/mnist_cnn.h>
+#include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
+#include <adret/layers/models/vgg.h>
+#include <adret/layers/models/wide_resnet.h>
 #include <adret/layers/module.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>

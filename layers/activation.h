@@ -12,6 +12,11 @@ struct ReLU : Layer<ReLU> {
   ReLU rebuild() const { return ReLU(); }
 };
 
+struct ReLU6 : Layer<ReLU6> {
+  Tensor forward(const Tensor& x) { return relu6(x); }
+  ReLU6 rebuild() const { return ReLU6(); }
+};
+
 struct Sigmoid : Layer<Sigmoid> {
   Tensor forward(const Tensor& x) { return sigmoid(x); }
   Sigmoid rebuild() const { return Sigmoid(); }

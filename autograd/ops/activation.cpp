@@ -53,6 +53,7 @@ Tensor activation_backward(UnaryOp op, const Tensor& saved, const Tensor& dy) {
   }
   switch (op) {
     case UnaryOp::relu: return dy * sign(saved);  // an output of relu: 0 or positive
+    case UnaryOp::relu6: return dy * sign(saved) * sign(6 - saved);  // an output: 0 to 6
     case UnaryOp::sigmoid: return dy * saved * (1 - saved);
     case UnaryOp::tanh: return dy * (1 - square(saved));
     default: return gelu_backward(saved, dy);
@@ -61,7 +62,7 @@ Tensor activation_backward(UnaryOp op, const Tensor& saved, const Tensor& dy) {
 
 namespace {
 
-// Of relu, sigmoid and tanh, whose derivatives follow from the output.
+// Of relu, relu6, sigmoid and tanh, whose derivatives follow from the output.
 struct ActivationBackward final : Node {
   ActivationBackward(UnaryOp op, const Tensor& y) : op(op), y(y) {}
   const char* name() const override { return to_string(op); }
@@ -97,6 +98,7 @@ Tensor activate(UnaryOp op, const Tensor& x) {
 }  // namespace
 
 Tensor relu(const Tensor& x) { return activate(UnaryOp::relu, x); }
+Tensor relu6(const Tensor& x) { return activate(UnaryOp::relu6, x); }
 Tensor sigmoid(const Tensor& x) { return activate(UnaryOp::sigmoid, x); }
 Tensor tanh(const Tensor& x) { return activate(UnaryOp::tanh, x); }
 Tensor gelu(const Tensor& x) { return activate(UnaryOp::gelu, x); }

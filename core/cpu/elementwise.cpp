@@ -86,6 +86,8 @@ void run_unary(const kernels::Unary& call) {
     case UnaryOp::sign:
       return light([](T x) { return x > 0 ? T(1) : (x < 0 ? T(-1) : (x == x ? T(0) : x)); });
     case UnaryOp::relu: return light([](T x) { return x <= 0 ? T(0) : x; });  // keeps NaN
+    case UnaryOp::relu6:
+      return light([](T x) { return x <= 0 ? T(0) : (x >= 6 ? T(6) : x); });  // keeps NaN
     case UnaryOp::sigmoid: return heavy([](T x) { return cpu::sigmoid(x); });
     case UnaryOp::tanh: return heavy([](T x) { return cpu::tanh(x); });
     case UnaryOp::gelu: return heavy([](T x) { return x * normal_cdf(x); });
@@ -97,6 +99,9 @@ void run_unary_backward(const kernels::UnaryBackward& call) {
   switch (call.op) {
     case UnaryOp::relu:
       return map_backward<T>(call, memory_grain, [](T y, T dy) { return y <= 0 ? T(0) : dy; });
+    case UnaryOp::relu6:
+      return map_backward<T>(call, memory_grain,
+                             [](T y, T dy) { return y <= 0 || y >= 6 ? T(0) : dy; });
     case UnaryOp::sigmoid:
       return map_backward<T>(call, memory_grain, [](T y, T dy) { return dy * (y * (1 - y)); });
     case UnaryOp::tanh:

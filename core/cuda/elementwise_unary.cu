@@ -40,6 +40,8 @@ void run_unary(const Context& context, const kernels::Unary& call) {
       return with(
           [] __device__(A x) { return x > 0 ? A(1) : (x < 0 ? A(-1) : (x == x ? A(0) : x)); });
     case UnaryOp::relu: return with([] __device__(A x) { return x <= 0 ? A(0) : x; });  // keeps NaN
+    case UnaryOp::relu6:
+      return with([] __device__(A x) { return x <= 0 ? A(0) : (x >= 6 ? A(6) : x); });
     case UnaryOp::sigmoid: return with([] __device__(A x) { return sigmoid(x); });
     case UnaryOp::tanh: return with([] __device__(A x) { return tanh(x); });
     case UnaryOp::gelu: return with([] __device__(A x) { return x * normal_cdf(x); });
@@ -57,6 +59,8 @@ void run_unary_backward(const Context& context, const kernels::UnaryBackward& ca
   };
   switch (call.op) {
     case UnaryOp::relu: return with([] __device__(A y, A dy) { return y <= 0 ? A(0) : dy; });
+    case UnaryOp::relu6:
+      return with([] __device__(A y, A dy) { return y <= 0 || y >= 6 ? A(0) : dy; });
     case UnaryOp::sigmoid: return with([] __device__(A y, A dy) { return dy * (y * (1 - y)); });
     case UnaryOp::tanh: return with([] __device__(A y, A dy) { return dy * (1 - y * y); });
     case UnaryOp::gelu:

@@ -50,6 +50,7 @@ enum class UnaryOp {
   abs,
   sign,  // -1, 0, 1
   relu,
+  relu6,  // min(max(x, 0), 6)
   sigmoid,
   tanh,
   gelu,  // exact: x * Phi(x), Hendrycks and Gimpel 2016
@@ -69,8 +70,8 @@ struct Unary {
   std::string params() const;
 };
 
-// dx = dy * op'(x) for relu, sigmoid, tanh and gelu. `saved` is the output y of the first three,
-// the input x of gelu. The derivative of relu at 0 is 0. dx may be dy.
+// dx = dy * op'(x) for relu, relu6, sigmoid, tanh and gelu. `saved` is the input x of gelu, the
+// output y of the others. The derivatives of relu and relu6 at their kinks are 0. dx may be dy.
 struct UnaryBackward {
   static constexpr const char* name = "unary_backward";
   TensorView saved, dy, dx;

@@ -88,6 +88,7 @@ const char* to_string(UnaryOp op) {
     case UnaryOp::abs: return "abs";
     case UnaryOp::sign: return "sign";
     case UnaryOp::relu: return "relu";
+    case UnaryOp::relu6: return "relu6";
     case UnaryOp::sigmoid: return "sigmoid";
     case UnaryOp::tanh: return "tanh";
     case UnaryOp::gelu: return "gelu";

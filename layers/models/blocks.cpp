@@ -1,5 +1,6 @@
 // Initial weights of the convolutional models.
 #include <adret/layers/init.h>
+#include <adret/layers/linear.h>
 #include <adret/layers/models/blocks.h>
 
 namespace adret::blocks {
@@ -10,6 +11,15 @@ void init_convolutions_(Module& model) {
     if (conv == nullptr) continue;
     init::kaiming_normal_(conv->weight, {.fan = init::FanMode::out});
     if (conv->options.bias) init::constant_(conv->bias, 0);
+  }
+}
+
+void init_linear_(Module& model) {
+  for (const NamedModule& entry : model.named_modules()) {
+    const auto* linear = dynamic_cast<const Linear*>(entry.module);
+    if (linear == nullptr) continue;
+    init::normal_(linear->weight, 0, 0.01);
+    if (linear->options.bias) init::constant_(linear->bias, 0);
   }
 }
 

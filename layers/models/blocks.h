@@ -29,6 +29,8 @@ inline BatchNorm2d batch_norm_relu(int64_t channels) {
 // Gives every convolution in the model Kaiming-normal weights over its outputs and biases of 0, as
 // torchvision's models start.
 void init_convolutions_(Module& model);
+// Gives every linear layer normal weights of deviation 0.01 and biases of 0.
+void init_linear_(Module& model);
 
 }  // namespace blocks
 }  // namespace adret

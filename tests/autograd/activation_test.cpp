@@ -26,6 +26,7 @@ struct ActivationCase {
 std::vector<ActivationCase> activations() {
   return {
       {"relu", relu, {0, 0, 0, 0.5, 3}, {0, 0, 0, 1, 1}, {0, 0, 0, 0, 0}},
+      {"relu6", relu6, {0, 0, 0, 0.5, 3}, {0, 0, 0, 1, 1}, {0, 0, 0, 0, 0}},
       {"sigmoid",
        sigmoid,
        {0.04742587318, 0.3775406688, 0.5, 0.6224593312, 0.9525741268},
@@ -64,6 +65,15 @@ TEST(Activation, HasDerivativesOfFirstAndSecondOrder) {
       expect_gradients([&](const Inputs& in) { return test.function(in[0]); }, {variable(shape)});
     }
   }
+}
+
+// torch.nn.functional.relu6 and its gradient.
+TEST(Activation, OfRelu6EndsAtSix) {
+  const Tensor x = leaf({-1, 0, 5.5, 6, 7});
+  const Tensor y = relu6(x);
+  expect_values(y, {5}, {0, 0, 5.5, 6, 6});
+  expect_values(grad({sum(y)}, {x}, {.retain_graph = true})[0], {5}, {0, 0, 1, 0, 0});
+  expect_values(grad({sum(y)}, {x}, {.create_graph = true})[0], {5}, {0, 0, 1, 0, 0});
 }
 
 TEST(Activation, OfGeluHasAThirdDerivative) {

@@ -4,6 +4,7 @@
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -61,6 +62,7 @@ const UnaryCase unary_cases[] = {
     {UnaryOp::abs, -10, 10, 0, [](double x) { return std::abs(x); }},
     {UnaryOp::sign, -1, 1, 0, [](double x) { return double((x > 0) - (x < 0)); }},
     {UnaryOp::relu, -1, 1, 0, [](double x) { return std::max(x, 0.0); }},
+    {UnaryOp::relu6, -1, 8, 0, [](double x) { return std::clamp(x, 0.0, 6.0); }},
     {UnaryOp::sigmoid, -80, 80, 3, [](double x) { return 1 / (1 + std::exp(-x)); }},
     {UnaryOp::sigmoid, -2, 2, 3, [](double x) { return 1 / (1 + std::exp(-x)); }},
     {UnaryOp::tanh, -10, 10, 3, [](double x) { return std::tanh(x); }},
@@ -128,6 +130,7 @@ TEST(Unary, HandlesSpecialValues) {
       {UnaryOp::abs, {inf, -inf, nan, -0.0}, {inf, inf, nan, 0}},
       {UnaryOp::sign, {inf, -inf, nan, 0, -least}, {1, -1, nan, 0, -1}},
       {UnaryOp::relu, {inf, -inf, nan, -0.0, -least, least}, {inf, 0, nan, 0, 0, least}},
+      {UnaryOp::relu6, {inf, -inf, nan, -0.0, least, 6, 7}, {6, 0, nan, 0, least, 6, 6}},
       {UnaryOp::sigmoid, {inf, -inf, nan, 0}, {1, 0, nan, 0.5}},
       {UnaryOp::tanh, {inf, -inf, nan, 0, least}, {1, -1, nan, 0, least}},
       {UnaryOp::gelu, {inf, nan, 0, 40, -40, -1e20}, {inf, nan, 0, 40, 0, 0}},
@@ -206,9 +209,11 @@ TEST(UnaryBackward, MatchesTheDerivatives) {
                "sigmoid");
 }
 
-TEST(UnaryBackward, GivesZeroAtTheKinkAndKeepsNan) {
+TEST(UnaryBackward, GivesZeroAtTheKinksAndKeepsNan) {
   expect_close(unary_backward<float>(UnaryOp::relu, {0, 1, nan, 0}, {5, 5, 5, inf}), {0, 5, 5, 0},
                {}, "relu");
+  expect_close(unary_backward<float>(UnaryOp::relu6, {0, 1, nan, 6, 0}, {5, 5, 5, 5, inf}),
+               {0, 5, 5, 0, 0}, {}, "relu6");
 }
 
 // -- fill, copy, cast --------------------------------------------------------------------------

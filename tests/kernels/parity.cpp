@@ -111,7 +111,8 @@ Bound bound(const kernels::Unary& k) {
   switch (k.op) {
     case kernels::UnaryOp::abs:
     case kernels::UnaryOp::sign:
-    case kernels::UnaryOp::relu: return {.exact = true};
+    case kernels::UnaryOp::relu:
+    case kernels::UnaryOp::relu6: return {.exact = true};
     case kernels::UnaryOp::affine: return sums(1, std::abs(k.alpha) * largest(k.x));
     // The error function's tail magnifies its argument's rounding by x^2, 25-fold at -5.
     case kernels::UnaryOp::gelu: return {.roundings = 64};
@@ -119,7 +120,7 @@ Bound bound(const kernels::Unary& k) {
   }
 }
 Bound bound(const kernels::UnaryBackward& k) {
-  if (k.op == kernels::UnaryOp::relu) return {.exact = true};
+  if (k.op == kernels::UnaryOp::relu || k.op == kernels::UnaryOp::relu6) return {.exact = true};
   return sums(1, largest(k.dy) * (1 + largest(k.saved)));
 }
 Bound bound(const kernels::Binary& k) {

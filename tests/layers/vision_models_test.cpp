@@ -1,54 +1,96 @@
-// Models of images: sizes, parameter counts, gradients, copies, precision.
+// Models of images: logits, gradients, copies, modes, precision and what they refuse. Their names
+// and sizes are checked against PyTorch's in tests/golden.
 #include <adret/autograd/ops/loss.h>
+#include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
+#include <adret/layers/models/vgg.h>
+#include <adret/layers/models/wide_resnet.h>
+#include <adret/layers/summary.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/hashed.h"
 
 namespace adret {
 namespace {
 
-int64_t parameter_count(const Module& model) {
-  int64_t count = 0;
-  for (const auto& parameter : model.parameters()) count += parameter->value.numel();
-  return count;
-}
+using namespace test;
 
-// sum(p.numel() for p in model.parameters()) of torchvision 0.14's models; for CIFAR-10 of the same
-// with another conv1 and fc.
-TEST(VisionModels, HaveAsManyParametersAsTorchvisions) {
-  const ResNetOptions imagenet{.classes = 1000, .stem = Stem::imagenet};
-  EXPECT_EQ(parameter_count(resnet18(imagenet)), 11689512);
-  EXPECT_EQ(parameter_count(resnet34(imagenet)), 21797672);
-  EXPECT_EQ(parameter_count(resnet50(imagenet)), 25557032);
-  EXPECT_EQ(parameter_count(resnet18()), 11173962);
-}
-
-// What every model must do, on two images of `size`.
-template <class Model>
-void expect_trains(Model model, int64_t size) {
-  SCOPED_TRACE(model.type_name());
-  const Tensor x = Tensor::full({2, size, size, 3}, 0.5);
-  const Tensor labels = Tensor::from(std::vector<int64_t>{3, 4}, {2});
-  const Tensor logits = model(x);
-  ASSERT_EQ(logits.shape(), (Shape{2, 10}));
-  cross_entropy(logits, labels).backward();
+void expect_gradients_everywhere(Module& model, const Tensor& x) {
+  cross_entropy(model.call(x), Tensor::from(std::vector<int64_t>{3, 4}, {2})).backward();
   for (const auto& [name, parameter] : model.named_parameters()) {
     EXPECT_TRUE(parameter->value.grad().defined()) << name;
   }
-  Model copy = model.clone();
-  model.eval();
-  copy.eval();
-  const Tensor y = model(x);
-  EXPECT_EQ(copy(x).to_vector(), y.to_vector());
-  model.to(DType::bf16);
-  EXPECT_EQ(model.conv1.weight.value.dtype(), DType::bf16);
-  EXPECT_EQ(model.bn1.weight.value.dtype(), DType::f32);
-  EXPECT_EQ(model.bn1.running_var.dtype(), DType::f32);
 }
 
-TEST(VisionModels, TrainAndCanBeCloned) {
-  expect_trains(resnet18(), 16);
-  expect_trains(resnet18({.stem = Stem::imagenet}), 64);
-  expect_trains(ResNet({.blocks = {1, 1, 1, 1}, .bottleneck = true}), 16);
+// Evaluation takes the running statistics, which a batch in training has moved.
+template <class Model>
+void expect_equal_copy(Model& model, const Tensor& x) {
+  Model copy = model.clone();
+  EXPECT_EQ(summary(copy, x.shape()), summary(model, x.shape()));
+  model.eval();
+  copy.eval();
+  const auto y = model(x).to_vector();
+  EXPECT_EQ(copy(x).to_vector(), y);
+  EXPECT_EQ(model(x).to_vector(), y);
+}
+
+void expect_norms_stay_in_f32(Module& model) {
+  model.to(DType::bf16);
+  for (const auto& [name, module] : model.named_modules()) {
+    if (const auto* conv = dynamic_cast<Conv2d*>(module)) {
+      EXPECT_EQ(conv->weight.value.dtype(), DType::bf16) << name;
+    }
+    if (const auto* norm = dynamic_cast<BatchNorm2d*>(module)) {
+      EXPECT_EQ(norm->weight.value.dtype(), DType::f32) << name;
+      EXPECT_EQ(norm->running_var.dtype(), DType::f32) << name;
+    }
+  }
+}
+
+template <class Model>
+void expect_trains(Model model, int64_t size) {
+  SCOPED_TRACE(summarize(model, {2, size, size, 3})[0].type);
+  const Tensor x = hashed_images("images", 2, size).to(DType::f32);
+  EXPECT_EQ(model(x).shape(), (Shape{2, 10}));
+  expect_gradients_everywhere(model, x);
+  expect_equal_copy(model, x);
+  expect_norms_stay_in_f32(model);
+}
+
+TEST(VisionModels, TrainAndCanBeCopiedAndConverted) {
+  expect_trains(ResNet({.blocks = {1, 2, 1, 1}}), 16);
+  expect_trains(ResNet({.blocks = {1, 1, 1, 1}}, {.stem = Stem::imagenet}), 64);
+  expect_trains(ResNet({.blocks = {1, 2, 1, 1}, .bottleneck = true}), 16);
+  expect_trains(Vgg({1, 1, 1, 1, 1}), 32);
+  expect_trains(Vgg({1, 1, 1, 1, 1}, {.batch_norm = true}), 64);
+  expect_trains(WideResNet({.depth = 10, .width = 2, .dropout = 0.3}), 16);
+  expect_trains(MobileNetV2({.width = 0.5}), 32);
+  expect_trains(MobileNetV2({.width = 0.35, .stem = Stem::imagenet}), 64);
+}
+
+TEST(VisionModels, TakeImagesOfOtherSizesAndClasses) {
+  ResNet resnet({.blocks = {1, 1, 1, 1}}, {.classes = 100});
+  resnet.eval();
+  EXPECT_EQ(resnet(Tensor::zeros({1, 24, 40, 3})).shape(), (Shape{1, 100}));
+  Vgg vgg({1, 1, 1, 1, 1}, {.classes = 7});
+  vgg.eval();
+  EXPECT_EQ(vgg(Tensor::zeros({1, 64, 32, 3})).shape(), (Shape{1, 7}));
+}
+
+TEST(VisionModels, RefuseWhatTheirPapersDoNotHave) {
+  expect_error<Error>([] { return WideResNet({.depth = 18}); },
+                      "[WideResNet] depth is 18; it must be 6 n + 4: 10, 16, 22, 28, ...");
+  expect_error<Error>([] { return WideResNet({.depth = 16, .width = 0}); },
+                      "[WideResNet] width is 0");
+  expect_error<Error>([] { return MobileNetV2({.width = 0}); },
+                      "[MobileNetV2] width is 0; the multiplier must be positive");
+  expect_error<Error>(
+      [] {
+        return ResNet({.blocks = {2, 2, 0, 2}});
+      },
+      "[ResNet] blocks of a layer is 0");
+  expect_error<Error>([] { return Vgg({1, 0, 1, 1, 1}); }, "[Vgg] convolutions is 0");
 }
 
 }  // namespace
