@@ -3,6 +3,7 @@
 #include <adret/core/random.h>
 #include <adret/core/tensor_view.h>
 #include <adret/core/thread_pool.h>
+#include <adret/data/feed.h>
 #include <adret/data/loader.h>
 #include <fmt/core.h>
 
@@ -63,10 +64,27 @@ void check_rows(const char* what, const Tensor& rows, size_t wanted) {
 // Makes the batches of one epoch. Each depends on its number alone, so it doesn't matter who makes
 // which.
 class DataLoader::Epoch::Source {
+  // f() of a batch, its errors with the batch's place.
+  template <class F>
+  auto naming(int64_t number, F f) const {
+    try {
+      return f();
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const std::exception& error) {
+      std::throw_with_nested(DataError(
+          fmt::format("[DataLoader] epoch {}, batch {}: {}", epoch_, number, error.what())));
+    }
+  }
+
  public:
-  Source(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, int64_t epoch,
-         int64_t batches)
-      : dataset_(std::move(dataset)), options_(options), epoch_(epoch), batches_(batches) {
+  Source(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
+         std::shared_ptr<HostBuffers> buffers, int64_t epoch, int64_t batches)
+      : dataset_(std::move(dataset)),
+        options_(options),
+        buffers_(std::move(buffers)),
+        epoch_(epoch),
+        batches_(batches) {
     if (options_.shuffle) {
       const RandomKey key{.seed = *options_.seed, .stream = RandomStream::shuffle};
       order_ = random::permutation(dataset_->size(), key, epoch);
@@ -77,45 +95,62 @@ class DataLoader::Epoch::Source {
   }
   virtual ~Source() = default;
 
-  // The next batch in order, or nothing at the end.
-  std::optional<Batch> next() {
+  // The next batch in order, or nothing at the end; staged if it goes to another device.
+  std::optional<StagedBatch> next() {
     if (taken_ == batches_) return std::nullopt;
-    return take(taken_++);
+    const double start = options_.clock();
+    StagedBatch batch = take(taken_++);
+    waited_ += options_.clock() - start;
+    return batch;
   }
+  // Whether the next one would not be waited for.
+  virtual bool ready() { return true; }
   bool started() const { return taken_ > 0; }
+  double waited_seconds() const { return waited_; }
+  bool feeds_device() const { return buffers_ != nullptr; }
+  Device device() const { return options_.device; }
+
+  void transform(Batch& batch) const {
+    if (!options_.transform) return;
+    naming(batch.number, [&] { options_.transform(batch); });
+  }
 
  protected:
-  virtual Batch take(int64_t number) { return make(number); }
+  virtual StagedBatch take(int64_t number) { return make(number); }
 
-  Batch make(int64_t number) const {
+  StagedBatch make(int64_t number) const {
+    return naming(number, [&] {
+      Batch batch = gather(number);
+      if (buffers_) return StagedBatch(std::move(batch), options_.device, *buffers_);
+      if (options_.transform) options_.transform(batch);
+      return StagedBatch(std::move(batch));
+    });
+  }
+  int64_t batches() const { return batches_; }
+  int64_t taken() const { return taken_; }
+
+ private:
+  Batch gather(int64_t number) const {
     const int64_t begin = number * options_.batch_size;
     const int64_t end = std::min(begin + options_.batch_size, int64_t(order_.size()));
     const std::span indices(order_.data() + begin, size_t(end - begin));
-    try {
-      Batch batch = dataset_->get_batch({.indices = indices, .epoch = epoch_, .number = number});
-      check_rows("inputs", batch.inputs, indices.size());
-      check_rows("targets", batch.targets, indices.size());
-      batch.indices.assign(indices.begin(), indices.end());
-      batch.epoch = epoch_;
-      batch.number = number;
-      check_labels(batch, dataset_->num_classes());
-      if (options_.transform) options_.transform(batch);
-      return batch;
-    } catch (const OutOfMemory&) {
-      throw;
-    } catch (const std::exception& error) {
-      std::throw_with_nested(DataError(
-          fmt::format("[DataLoader] epoch {}, batch {}: {}", epoch_, number, error.what())));
-    }
+    Batch batch = dataset_->get_batch({.indices = indices, .epoch = epoch_, .number = number});
+    check_rows("inputs", batch.inputs, indices.size());
+    check_rows("targets", batch.targets, indices.size());
+    batch.indices.assign(indices.begin(), indices.end());
+    batch.epoch = epoch_;
+    batch.number = number;
+    check_labels(batch, dataset_->num_classes());
+    return batch;
   }
-  int64_t batches() const { return batches_; }
 
- private:
   std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
+  std::shared_ptr<HostBuffers> buffers_;  // null: the batches stay where they are made
   int64_t epoch_;
   int64_t batches_;
   int64_t taken_ = 0;
+  double waited_ = 0;
   std::vector<int64_t> order_;
 };
 
@@ -143,14 +178,19 @@ class Prefetcher final : public Source {
 
  private:
   struct Slot {
-    std::optional<Batch> batch;
+    std::optional<StagedBatch> batch;
     std::exception_ptr error;
     bool ready() const { return batch || error; }
   };
 
   Slot& slot(int64_t number) { return ring_[size_t(number) % ring_.size()]; }
 
-  Batch take(int64_t number) override {
+  bool ready() override {
+    const std::lock_guard lock(mutex_);
+    return slot(this->taken()).ready();
+  }
+
+  StagedBatch take(int64_t number) override {
     std::unique_lock lock(mutex_);
     Slot& mine = slot(number);
     filled_.wait(lock, [&] { return mine.ready(); });
@@ -176,6 +216,12 @@ class Prefetcher final : public Source {
       Slot made;
       try {
         made.batch = this->make(number);
+        if (const Batch& batch = made.batch->batch(); !batch.inputs.device().is_cpu()) {
+          throw DeviceError(fmt::format(
+              "[DataLoader] a worker was given a batch on {}, where one thread runs all "
+              "kernels; use 0 workers for a set that lies there",
+              to_string(batch.inputs.device())));
+        }
       } catch (...) {
         made.error = std::current_exception();
       }
@@ -226,6 +272,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions opt
   }
   if (!options_.seed) options_.seed = random::seed();
   if (!options_.clock) options_.clock = steady_seconds;
+  if (!options_.device.is_cpu()) buffers_ = std::make_shared<HostBuffers>(options_.device);
 }
 
 int64_t DataLoader::batches() const {
@@ -240,18 +287,18 @@ int64_t DataLoader::samples() const {
 DataLoader::Epoch DataLoader::epoch(int64_t number) const {
   using Source = Epoch::Source;
   if (options_.workers == 0) {
-    return Epoch(std::make_unique<Source>(dataset_, options_, number, batches()), options_.clock);
+    return Epoch(std::make_unique<Source>(dataset_, options_, buffers_, number, batches()));
   }
   // More would have nothing to do.
   const auto workers = int(std::min<int64_t>(options_.workers, batches()));
   const int64_t wanted = options_.prefetch ? options_.prefetch : 2 * int64_t(workers);
   return Epoch(std::make_unique<Prefetcher<Source>>(workers, std::min(wanted, batches()), dataset_,
-                                                    options_, number, batches()),
-               options_.clock);
+                                                    options_, buffers_, number, batches()));
 }
 
-DataLoader::Epoch::Epoch(std::unique_ptr<Source> source, std::function<double()> clock)
-    : source_(std::move(source)), clock_(std::move(clock)) {}
+DataLoader::Epoch::Epoch(std::unique_ptr<Source> source) : source_(std::move(source)) {
+  if (source_->feeds_device()) feed_ = std::make_unique<DeviceFeed>(source_->device());
+}
 DataLoader::Epoch::~Epoch() = default;
 
 DataLoader::Epoch::Iterator DataLoader::Epoch::begin() {
@@ -263,10 +310,29 @@ DataLoader::Epoch::Iterator DataLoader::Epoch::begin() {
 }
 
 void DataLoader::Epoch::advance() {
-  const double start = clock_();
   current_.reset();  // its memory serves the next batch
-  current_ = source_->next();
-  waited_ += clock_() - start;
+  if (!feed_) {
+    if (std::optional<StagedBatch> made = source_->next()) current_ = std::move(*made).take();
+    return;
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (feed_->empty()) send_next();
+  if (feed_->empty()) return;  // the end
+  Batch batch = feed_->receive();
+  source_->transform(batch);
+  current_ = std::move(batch);
+  // The next one travels while the loop works on this one; its error waits for its turn.
+  try {
+    if (source_->ready()) send_next();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
 }
+
+void DataLoader::Epoch::send_next() {
+  if (std::optional<StagedBatch> made = source_->next()) feed_->send(std::move(*made));
+}
+
+double DataLoader::Epoch::waited_seconds() const { return source_->waited_seconds(); }
 
 }  // namespace adret

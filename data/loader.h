@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -20,12 +21,19 @@ struct LoaderOptions {
   bool drop_last = false;             // leave out a last batch that is not full
   int workers = 0;                    // threads that make batches ahead; with 0 the loop makes them
   int prefetch = 0;                   // batches made ahead at most; 0: two for each worker
-  // Runs on each batch where it is made, e.g. a Normalize. What is random in it must depend on the
-  // batch's epoch, number and indices alone. On CUDA tensors only with 0 workers: one thread
-  // launches.
+  // Runs on each batch, e.g. a Normalize: where the batch is made, or on the loop's thread behind
+  // the copy to `device`. What is random in it must depend on the batch's epoch, number and indices
+  // alone.
   std::function<void(Batch&)> transform = {};
+  // Where the loop wants its batches. Those made on the CPU are copied to another device while the
+  // loop works on the batch before; a set on that device is fine with 0 workers, as one thread
+  // launches kernels.
+  Device device = Device::cpu();
   std::function<double()> clock = {};  // in seconds; unset: the steady clock
 };
+
+class DeviceFeed;
+class HostBuffers;
 
 // for (const Batch& batch : loader.epoch(3)) ...
 // The batches and their order are the same for any number of workers.
@@ -34,7 +42,8 @@ class DataLoader {
   class Epoch;
 
   // Throws Error when no batch would come of it: an empty set, or drop_last with a batch size above
-  // the set's; and for a batch size below 1 or negative numbers of workers.
+  // the set's; and for a batch size below 1 or negative numbers of workers. DeviceError when the
+  // device cannot be used.
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, LoaderOptions options = {});
   template <std::derived_from<Dataset> D>
   explicit DataLoader(D dataset, LoaderOptions options = {})
@@ -53,6 +62,7 @@ class DataLoader {
  private:
   std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
+  std::shared_ptr<HostBuffers> buffers_;  // for another device
 };
 
 // One pass. Leaving the loop early ends the workers as soon as each has finished its batch.
@@ -86,19 +96,20 @@ class DataLoader::Epoch {
   std::default_sentinel_t end() const { return {}; }
 
   // How long the loop has waited for its batches so far; with 0 workers that is what making them
-  // took.
-  double waited_seconds() const { return waited_; }
+  // took. Waiting for another device, or asking it to transform a batch, is none of it.
+  double waited_seconds() const;
 
  private:
   friend class DataLoader;
   class Source;
-  Epoch(std::unique_ptr<Source> source, std::function<double()> clock);
+  explicit Epoch(std::unique_ptr<Source> source);
   void advance();
+  void send_next();
 
   std::unique_ptr<Source> source_;
+  std::unique_ptr<DeviceFeed> feed_;  // to another device
+  std::exception_ptr error_;          // of the batch that was to be sent ahead
   std::optional<Batch> current_;
-  std::function<double()> clock_;
-  double waited_ = 0;
 };
 
 }  // namespace adret
