@@ -1,6 +1,4 @@
 // Normalisation layers.
-#include <adret/autograd/grad_mode.h>
-#include <adret/autograd/ops/inplace.h>
 #include <adret/core/error.h>
 #include <adret/layers/check.h>
 #include <adret/layers/norm.h>
@@ -42,18 +40,13 @@ Tensor BatchNorm2d::forward(const Tensor& x, const Tensor& residual) {
   const auto in_dtype = [&](const Tensor& image) {
     return half || !image.defined() ? image : in_dtype_of(running_mean, image);
   };
-  Tensor y = batch_norm(in_dtype(x), weight, bias, running_mean, running_var,
-                        {.training = training(),
-                         .momentum = options.momentum,
-                         .epsilon = options.epsilon,
-                         .residual = in_dtype(residual),
-                         .activation = options.activation});
-  if (training()) {
-    const NoGrad no_grad;
-    add_(num_batches_tracked,
-         Tensor::ones({}, {.dtype = DType::i64, .device = num_batches_tracked.device()}));
-  }
-  return y;
+  return batch_norm(in_dtype(x), weight, bias, running_mean, running_var,
+                    {.training = training(),
+                     .momentum = options.momentum,
+                     .num_batches_tracked = num_batches_tracked,
+                     .epsilon = options.epsilon,
+                     .residual = in_dtype(residual),
+                     .activation = options.activation});
 }
 
 }  // namespace adret

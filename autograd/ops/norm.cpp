@@ -121,6 +121,7 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
                        .residual = options.residual,
                        .running_mean = running_mean,
                        .running_var = running_var,
+                       .num_batches = options.num_batches_tracked,
                        .y = y,
                        .mean = mean,
                        .rstd = rstd,
@@ -131,6 +132,7 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
     running_mean.bump_version();
     running_var.bump_version();
   }
+  if (options.num_batches_tracked.defined()) options.num_batches_tracked.bump_version();
   record<BatchNormNode>({y}, {x, weight, bias, options.residual}, in, y, mean, rstd, options);
   return y;
 }
@@ -205,6 +207,10 @@ void check_operands(const Operands& in, const BatchNormOptions& options) {
     check::refuse("batch_norm",
                   "running_mean and running_var must both be defined, or neither in training");
   }
+  const check::Argument counter{"num_batches_tracked", options.num_batches_tracked};
+  check::same_device("batch_norm", {"x", in.x}, counter);
+  check::shape("batch_norm", counter, {});
+  check::dtype("batch_norm", counter, DType::i64);
   check::alike("batch_norm", {"x", in.x}, {"residual", options.residual});
   check::shape("batch_norm", {"residual", options.residual}, in.x.shape());
   if (options.activation != Activation::none && options.activation != Activation::relu) {

@@ -10,7 +10,8 @@ using kernels::Activation;
 
 struct BatchNormOptions {
   bool training = true;
-  double momentum = 0.1;  // weight of the new statistics in the running ones
+  double momentum = 0.1;       // weight of the new statistics in the running ones
+  Tensor num_batches_tracked;  // scalar i64 that training raises by one, or undefined
   double epsilon = 1e-5;
   Tensor residual;                           // like x, or undefined; added before the activation
   Activation activation = Activation::none;  // or relu

@@ -171,6 +171,7 @@ void forward(const kernels::BatchNormForward& call) {
   T *scale = coefficients.data(), *shift = scale + channels;
   T *saved_mean = call.mean.as<T>(), *rstd = call.rstd.as<T>();
   const double n = double(rows.count);
+  if (call.num_batches.defined()) ++*call.num_batches.as<int64_t>();
   for (int64_t c = 0; c < channels; ++c) {
     const double variance = squares[c] / std::max(1.0, n);
     const double reciprocal = 1 / std::sqrt(variance + call.epsilon);

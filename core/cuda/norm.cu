@@ -102,6 +102,7 @@ template <class A>
 struct Training {
   const A *weight, *bias;          // may be null
   A *running_mean, *running_var;   // may be null
+  int64_t* num_batches;            // may be null
   A *mean, *rstd, *scale, *shift;  // scale and shift in the workspace, if there is a second kernel
   double momentum, epsilon;
   Pair* partials;
@@ -164,6 +165,7 @@ __device__ Pair finish_channel(const Training<A>& call, int64_t count, int64_t c
   const double rstd = 1 / sqrt(squares * reciprocal + call.epsilon);
   call.mean[c] = A(mean);
   call.rstd[c] = A(rstd);
+  if (c == 0 && call.num_batches) ++*call.num_batches;
   if (count > 0 && call.running_mean) update(call.running_mean + c, call.momentum, mean);
   if (count > 0 && call.running_var) {
     update(call.running_var + c, call.momentum, squares / (count > 1 ? n - 1 : 1.0));
@@ -237,6 +239,7 @@ void train(Context& context, const kernels::BatchNormForward& call, const Output
                        .bias = call.bias.as<A>(),
                        .running_mean = call.running_mean.as<A>(),
                        .running_var = call.running_var.as<A>(),
+                       .num_batches = call.num_batches.as<int64_t>(),
                        .mean = call.mean.as<A>(),
                        .rstd = call.rstd.as<A>(),
                        .momentum = call.momentum,

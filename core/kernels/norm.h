@@ -10,12 +10,13 @@ namespace adret::kernels {
 
 // Training: mean and biased variance of x (..., C) per channel; y = activation((x - mean) * rstd *
 // weight + bias + residual) with rstd = 1 / sqrt(variance + epsilon). running = (1 - momentum) *
-// running + momentum * new, the variance unbiased. Statistics and parameters (C) are f32, f64 for
-// f64 x; weight, bias, residual (like x) and the running ones may be undefined. The activation is
-// none or relu, in all three kernels.
+// running + momentum * new, the variance unbiased; num_batches (scalar i64) counts the calls.
+// Statistics and parameters (C) are f32, f64 for f64 x; weight, bias, residual (like x), the
+// running ones and num_batches may be undefined. The activation is none or relu, in all three
+// kernels.
 struct BatchNormForward {
   static constexpr const char* name = "batch_norm_forward";
-  TensorView x, weight, bias, residual, running_mean, running_var, y, mean, rstd;
+  TensorView x, weight, bias, residual, running_mean, running_var, num_batches, y, mean, rstd;
   double momentum = 0.1, epsilon = 1e-5;
   Activation activation = Activation::none;
 
