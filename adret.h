@@ -54,6 +54,7 @@
 #include <adret/layers/models/mnist_cnn.h>
 #include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
+#include <adret/layers/models/tiny_resnet.h>
 #include <adret/layers/models/vgg.h>
 #include <adret/layers/models/wide_resnet.h>
 #include <adret/layers/module.h>

@@ -3,6 +3,7 @@
 #include <adret/autograd/ops/loss.h>
 #include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
+#include <adret/layers/models/tiny_resnet.h>
 #include <adret/layers/models/vgg.h>
 #include <adret/layers/models/wide_resnet.h>
 #include <adret/layers/summary.h>
@@ -65,8 +66,18 @@ TEST(VisionModels, TrainAndCanBeCopiedAndConverted) {
   expect_trains(Vgg({1, 1, 1, 1, 1}), 32);
   expect_trains(Vgg({1, 1, 1, 1, 1}, {.batch_norm = true}), 64);
   expect_trains(WideResNet({.depth = 10, .width = 2, .dropout = 0.3}), 16);
+  expect_trains(TinyResNet(), 32);
   expect_trains(MobileNetV2({.width = 0.5}), 32);
   expect_trains(MobileNetV2({.width = 0.35, .stem = Stem::imagenet}), 64);
+}
+
+// By hand: 9 weights a pair of channels, two values a channel and norm, 128 * 10 + 10 in fc.
+TEST(VisionModels, OfTheTinyResNetIsAsSmallAsItSays) {
+  TinyResNet model;
+  const auto rows = summarize(model, {1, 32, 32, 3});
+  const int64_t pairs = 3 * 16 + 16 * 32 + 2 * 32 * 32 + 32 * 64 + 64 * 128 + 2 * 128 * 128;
+  const int64_t norms = 16 + 3 * 32 + 64 + 3 * 128;
+  EXPECT_EQ(rows[0].parameters, 9 * pairs + 2 * norms + 1290);
 }
 
 TEST(VisionModels, TakeImagesOfOtherSizesAndClasses) {
