@@ -63,6 +63,7 @@
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/muon.h>
 #include <adret/optim/sgd.h>

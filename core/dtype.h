@@ -12,20 +12,43 @@ namespace adret {
 
 enum class DType : uint8_t { f32, bf16, f16, f64, i32, i64, u8, boolean };
 
-// bfloat16: the upper half of an f32. Conversion rounds to nearest, ties to even; NaN stays NaN.
+// Conversions of the 16-bit floats round to nearest, ties to even; NaN stays NaN. They are without
+// branches, so that loops over them vectorise.
+
+// The upper half of an f32.
 struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
-  explicit bfloat16(float value);
+  explicit bfloat16(float value) {
+    const uint32_t word = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (word + 0x7fff + ((word >> 16) & 1)) >> 16;
+    const uint32_t quiet = (word >> 16) | 0x40;  // of a NaN, which rounding could make infinite
+    bits = uint16_t((word & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+  }
   operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
-// IEEE 754 binary16, rounded to nearest, ties to even; overflow gives infinity.
+// IEEE 754 binary16; overflow gives infinity.
 struct float16 {
   uint16_t bits = 0;
   float16() = default;
-  explicit float16(float value);
-  operator float() const;
+  explicit float16(float value) {
+    const uint32_t word = std::bit_cast<uint32_t>(value), magnitude = word & 0x7fffffff;
+    uint32_t half = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
+    // Below 2^-14: beside 0.5 a unit in the last place is 2^-24, as in binary16.
+    const float beside = std::bit_cast<float>(magnitude) + 0.5f;
+    half = magnitude < 113u << 23 ? std::bit_cast<uint32_t>(beside) - (126u << 23) : half;
+    half = magnitude >= 0x477ff000 ? 0x7c00 : half;  // 65520, halfway beyond the largest
+    half = magnitude > 0x7f800000 ? 0x7e00 : half;
+    bits = uint16_t((word >> 16 & 0x8000) | half);
+  }
+  operator float() const {
+    const uint32_t exponent = bits & 0x7c00, magnitude = bits & 0x7fff;
+    const uint32_t subnormal = std::bit_cast<uint32_t>(float(int32_t(magnitude)) * 0x1p-24f);
+    const uint32_t offset = exponent == 0x7c00 ? 224u << 23 : 112u << 23;
+    const uint32_t word = exponent == 0 ? subnormal : (magnitude << 13) + offset;
+    return std::bit_cast<float>(uint32_t(bits & 0x8000) << 16 | word);
+  }
 };
 
 // Size of one element in bytes.

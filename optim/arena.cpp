@@ -156,19 +156,43 @@ bool ParameterArena::gather(size_t i) {
   return true;
 }
 
-bool ParameterArena::collect() {
-  bool any = false, changed = false;
+// Whether any parameter has a gradient; `changed`: which ones do.
+bool ParameterArena::gather_all(bool& changed) {
+  bool any = false;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const bool active = gather(i);
-    any = any || active;
-    changed = changed || active != bool(segments_[i].active);
-    segments_[i].active = active;
+    const bool has_gradient = gather(i);
+    any = any || has_gradient;
+    changed = changed || has_gradient != bool(segments_[i].has_gradient);
+    segments_[i].active = segments_[i].has_gradient = has_gradient;
   }
-  if (changed) upload(segment_table_, segments_.data());
   return any;
 }
 
-void ParameterArena::bump_values() const {
+bool ParameterArena::collect() {
+  bool stale = written_ && !decided_;
+  const bool any = gather_all(stale);
+  if (stale) {
+    upload(segment_table_, segments_.data());
+    written_ = decided_ = false;
+  }
+  return any;
+}
+
+bool ParameterArena::collect_to_decide() {
+  bool changed = false;
+  const bool any = gather_all(changed);
+  if (changed) upload(segment_table_, segments_.data());
+  written_ = written_ || any;
+  decided_ = any;
+  return any;
+}
+
+void ParameterArena::renew_masters() {
+  for (size_t i = 0; i < parameters_.size(); ++i) renew_master(i);
+}
+
+void ParameterArena::end_step() {
+  decided_ = false;
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].active) continue;
     value_places_[i].bump_version();

@@ -29,10 +29,15 @@ class ParameterArena {
   // none. Renews the masters of values that were written to by others. Throws Error when a
   // parameter's value was replaced by another tensor.
   bool collect();
-  // Tells saved tensors that the active values (gradients) were written to; the values' masters
-  // were, too.
-  void bump_values() const;
+  // The same for a kernel that then decides which of the segments with a gradient are active. What
+  // it decides stays until end_step(), or until other parameters get gradients.
+  bool collect_to_decide();
+  bool decided_on_device() const { return decided_; }
+  void renew_masters();
+  // Tells saved tensors that the active gradients, or values, were written to; at the end of a step
+  // the values' masters were, too.
   void bump_gradients() const;
+  void end_step();
 
   const std::vector<std::shared_ptr<Parameter>>& parameters() const { return parameters_; }
   bool holds(const Leaf* leaf) const;
@@ -54,6 +59,7 @@ class ParameterArena {
   void place_master(size_t parameter, const Tensor& master);
   void renew_master(size_t parameter);
   bool gather(size_t parameter);
+  bool gather_all(bool& changed);
 
   std::vector<std::shared_ptr<Parameter>> parameters_;
   std::vector<kernels::Segment> segments_;
@@ -62,6 +68,8 @@ class ParameterArena {
   Tensor values_, gradients_, masters_;  // u8
   Tensor segment_table_;
   int64_t value_bytes_ = 0, state_bytes_ = 0;
+  // Whether a kernel wrote into the table since it was uploaded, and for the coming step.
+  bool written_ = false, decided_ = false;
 };
 
 // Copies host values over a device tensor's elements.

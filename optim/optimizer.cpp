@@ -46,7 +46,7 @@ void Optimizer::step() {
   if (!any) return;
   upload_groups();
   run_step();
-  arena_.bump_values();
+  arena_.end_step();
 }
 
 void Optimizer::check_strays(bool any_gradient) {
@@ -109,10 +109,11 @@ void Optimizer::set_lr(double lr, size_t group) {
 
 // -- clipping -------------------------------------------------------------------------------------
 
-double Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
+Tensor Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
   check_range("clip_norm", "max_norm", max_norm, 0, std::numeric_limits<double>::infinity());
-  if (!arena_.collect()) return 0;
-  const Tensor total = Tensor::empty({}, {.dtype = DType::f64, .device = arena_.device()});
+  const TensorOptions scalar{.dtype = DType::f64, .device = arena_.device()};
+  if (!arena_.collect()) return Tensor::zeros({}, scalar);
+  const Tensor total = Tensor::empty({}, scalar);
   run(kernels::GradientNorm{
       .grads = arena_.gradients(), .segments = arena_.segments(), .norm = total});
   run(kernels::ClipByNorm{.grads = arena_.gradients(),
@@ -120,14 +121,13 @@ double Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
                           .norm = total,
                           .max_norm = max_norm});
   arena_.bump_gradients();
-  const double norm = total.item<double>();
-  if (options.error_if_nonfinite && !std::isfinite(norm)) {
+  if (options.error_if_nonfinite && !std::isfinite(total.item<double>())) {
     throw Error(fmt::format(
         "[clip_norm] the norm of the gradients is {}, so they cannot be scaled and are untouched; "
         "skip this step, or look for the first operation that gives such values",
-        norm));
+        total.item<double>()));
   }
-  return norm;
+  return total;
 }
 
 void Optimizer::clip_value(double limit) {

@@ -27,7 +27,7 @@ struct OptimizerState {
 };
 
 struct ClipNormOptions {
-  bool error_if_nonfinite = false;
+  bool error_if_nonfinite = false;  // waits for the device
 };
 
 // Moves the parameters into arenas: all handles on their values stay valid, Module::to() does not
@@ -44,9 +44,9 @@ class Optimizer {
   void zero_grad();
 
   // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et
-  // al. 2013). Returns the norm. If it is not finite the gradients are untouched: skip the step, or
-  // ask for an Error.
-  double clip_norm(double max_norm, const ClipNormOptions& options = {});
+  // al. 2013). Returns the norm, a scalar f64 on the parameters' device: reading it waits. If it is
+  // not finite the gradients are untouched: skip the step, or ask for an Error.
+  Tensor clip_norm(double max_norm, const ClipNormOptions& options = {});
   // Clamps every element of the gradients to -limit..limit; NaN stays.
   void clip_value(double limit);
 
@@ -60,6 +60,10 @@ class Optimizer {
   // Restores state and hyper-parameters, whatever the constructor was given. Throws
   // CheckpointError, changing nothing, when it is another optimizer's or does not fit.
   void load_state(const OptimizerState& state);
+
+  // For what works on all parameters at once, as loss scaling.
+  ParameterArena& arena() { return arena_; }
+  const ParameterArena& arena() const { return arena_; }
 
  protected:
   using Row = std::vector<double>;  // hyper-parameters of a group, one a column; the first is lr
@@ -81,7 +85,6 @@ class Optimizer {
       : Optimizer(rules, transform(groups, [](const auto& g) { return g.parameters; }),
                   transform(groups, [row](const auto& g) { return row(g.options); })) {}
 
-  const ParameterArena& arena() const { return arena_; }
   const Tensor& groups() const { return group_table_; }
   Tensor state_tensor(const std::string& name) const;  // undefined if there is none
 

@@ -229,7 +229,7 @@ void Trainer::train_step(const Batch& batch, int64_t step, Statistics& statistic
   statistics.add(batch, outputs, targets, loss);
   loss.backward();
   if (options_.clip_norm > 0) {
-    const double norm = optimizer_.clip_norm(options_.clip_norm);
+    const double norm = optimizer_.clip_norm(options_.clip_norm).item<double>();
     if (!std::isfinite(norm)) {
       throw_not_finite("the norm of the gradients", norm, batch.epoch, batch.number);
     }

@@ -45,6 +45,8 @@ void run(const kernels::AdamStep&);
 void run(const kernels::GradientNorm&);
 void run(const kernels::ClipByNorm&);
 void run(const kernels::ClipByValue&);
+void run(const kernels::UpdateLossScale&);
+void run(const kernels::AverageWeights&);
 void run(const kernels::MuonDirection&);
 void run(const kernels::MuonStep&);
 void run(const kernels::AugmentImages&);

@@ -48,10 +48,10 @@ void direction(const kernels::MuonDirection& call) {
   T* out = call.direction.as<T>();
   const int64_t n = call.grad.numel();
   if (!call.segment.as<Segment>()->active) return for_each(n, [&](int64_t i) { out[i] = T(0); });
-  const A mu = A(group.momentum);
-  for_each(n, [&](int64_t i) { momentum[i] = mu * momentum[i] + A(grad[i]); });
+  const A mu = A(group.momentum), unscale = A(call.segment.as<Segment>()->unscale);
+  for_each(n, [&](int64_t i) { momentum[i] = mu * momentum[i] + A(grad[i]) * unscale; });
   const auto wanted = [&](int64_t i) {
-    return group.nesterov != 0 ? A(grad[i]) + mu * momentum[i] : momentum[i];
+    return group.nesterov != 0 ? A(grad[i]) * unscale + mu * momentum[i] : momentum[i];
   };
   const A scale = A(1 / (std::sqrt(sum_of_squares(n, wanted)) + call.epsilon));
   for_each(n, [&](int64_t i) { out[i] = T(wanted(i) * scale); });

@@ -21,7 +21,8 @@ bool takes_16_bits(const K&) {
   return is_one_of<K, kernels::Fill, kernels::Copy, kernels::Cast, kernels::Broadcast,
                    kernels::Permute, kernels::CopyRuns, kernels::GatherRows, kernels::RandomUniform,
                    kernels::RandomNormal, kernels::DropoutForward, kernels::DropoutBackward,
-                   kernels::AugmentImages, kernels::Custom>;
+                   kernels::MuonDirection, kernels::MuonStep, kernels::AugmentImages,
+                   kernels::Custom>;
 }
 bool takes_16_bits(const kernels::Binary& call) { return is_comparison(call.op); }
 

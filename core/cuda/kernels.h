@@ -46,6 +46,8 @@ void run(Context&, const kernels::AdamStep&);
 void run(Context&, const kernels::GradientNorm&);
 void run(Context&, const kernels::ClipByNorm&);
 void run(Context&, const kernels::ClipByValue&);
+void run(Context&, const kernels::UpdateLossScale&);
+void run(Context&, const kernels::AverageWeights&);
 void run(Context&, const kernels::MuonDirection&);
 void run(Context&, const kernels::MuonStep&);
 void run(Context&, const kernels::AugmentImages&);

@@ -42,9 +42,12 @@ struct Direction {
   int64_t count;
   double epsilon;
 
+  __device__ Accumulator<T> gradient(int64_t i) const {
+    return widen(grad[i]) * Accumulator<T>(segment->unscale);
+  }
   // Before normalisation, from the new momentum.
   __device__ Accumulator<T> at(int64_t i, Accumulator<T> mu) const {
-    return group->nesterov != 0 ? fma(mu, momentum[i], widen(grad[i])) : momentum[i];
+    return group->nesterov != 0 ? fma(mu, momentum[i], gradient(i)) : momentum[i];
   }
 };
 
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(threads) update_momentum(Direction<T> call, do
   const A mu = A(call.group->momentum);
   A sum = 0;
   for (int64_t i = first_item(); i < call.count; i += all_threads()) {
-    call.momentum[i] = fma(mu, call.momentum[i], widen(call.grad[i]));
+    call.momentum[i] = fma(mu, call.momentum[i], call.gradient(i));
     const A direction = call.at(i, mu);
     sum += direction * direction;
   }

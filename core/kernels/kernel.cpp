@@ -272,6 +272,12 @@ std::string AugmentImages::params() const {
 }
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
 std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
+std::string UpdateLossScale::params() const {
+  return fmt::format("lowest {} largest {} growth_interval {}", lowest, largest, growth_interval);
+}
+std::string AverageWeights::params() const {
+  return fmt::format("decay {} warm_up {}", decay, warm_up);
+}
 
 }  // namespace kernels
 }  // namespace adret

@@ -24,14 +24,16 @@
 namespace adret {
 
 namespace kernels {
-using AnyKernel = std::variant<
-    Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul, LinearForward,
-    LinearBackwardInput, LinearBackwardWeight, Conv2dForward, Conv2dBackwardInput,
-    Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward, MaxPool2dGather, AvgPool2dForward,
-    AvgPool2dBackward, BatchNormForward, BatchNormInference, BatchNormBackward, SoftmaxForward,
-    SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
-    RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm,
-    ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages, Custom>;
+using AnyKernel =
+    std::variant<Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul,
+                 LinearForward, LinearBackwardInput, LinearBackwardWeight, Conv2dForward,
+                 Conv2dBackwardInput, Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward,
+                 MaxPool2dGather, AvgPool2dForward, AvgPool2dBackward, BatchNormForward,
+                 BatchNormInference, BatchNormBackward, SoftmaxForward, SoftmaxBackward,
+                 CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
+                 RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
+                 GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages,
+                 UpdateLossScale, AverageWeights, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -1,4 +1,5 @@
-// Optimizer steps and gradient clipping over flat arenas: one kernel for all parameters.
+// Optimizer steps, gradient clipping, loss scaling and averages of weights over flat arenas: one
+// kernel for all parameters.
 #pragma once
 
 #include <adret/core/kernels/operand.h>
@@ -13,9 +14,10 @@ namespace adret::kernels {
 // optimizer state and f32 masters lie in arenas of their own at `state_offset`, in f32 (f64 for f64
 // parameters). `segments` is an i64 tensor (parameters, segment_columns) on the device, a row a
 // parameter in the order of the values; offsets are multiples of 64. `groups` is an f64 tensor
-// (groups, columns named per kernel). A segment that is not active (its parameter got no gradient)
-// is left alone, state and all. The learning rate and all else that changes between steps is read
-// from `groups` by the kernel.
+// (groups, columns named per kernel). A segment that is not active (its parameter got no gradient,
+// or UpdateLossScale called the step off) is left alone, state and all. A gradient is what the
+// arena holds times the segment's `unscale`. The learning rate and all else that changes between
+// steps is read from `groups` by the kernel.
 //
 // 16-bit parameters are computed in f32. Their masters hold what the values are rounded from: a
 // step updates the master and rounds it into the value, so that steps too small to move the value
@@ -28,8 +30,11 @@ struct Segment {
   int64_t group;
   int64_t dtype;  // DType of value and gradient
   int64_t active;
+  int64_t has_gradient = 0;
+  double unscale = 1;  // a power of two: 1 / the loss scale
 };
 inline constexpr int64_t segment_columns = sizeof(Segment) / sizeof(int64_t);
+static_assert(sizeof(Segment) == 8 * sizeof(int64_t));
 
 struct SgdGroup {
   double lr, momentum, weight_decay, nesterov;  // nesterov: 0 or 1
@@ -110,6 +115,51 @@ struct ClipByValue {
   auto inputs() const { return operands(Operand{"grads", grads}, Operand{"segments", segments}); }
   auto outputs() const { return operands(Operand{"grads", grads}); }
   double flops() const { return 0.25 * double(grads.bytes()); }
+  std::string params() const;
+};
+
+// Dynamic loss scaling (Micikevicius et al. 2018), between the backward pass of a loss times
+// `scale` (scalar f32, a power of two) and what uses the gradients. All segments get unscale = 1 /
+// scale, and are active if they have a gradient and all gradients are finite. Then for the next
+// step: after gradients that are not finite the scale is halved, not below `lowest`; after
+// `growth_interval` finite ones in a row it is doubled, not above `largest`. counts (2) i64: finite
+// ones in a row, and all that were not.
+struct UpdateLossScale {
+  static constexpr const char* name = "update_loss_scale";
+  TensorView grads, segments, scale, counts;
+  double lowest = 1, largest = 0x1p24;
+  int64_t growth_interval = 2000;
+
+  auto inputs() const {
+    return operands(Operand{"grads", grads}, Operand{"segments", segments}, Operand{"scale", scale},
+                    Operand{"counts", counts});
+  }
+  auto outputs() const {
+    return operands(Operand{"segments", segments}, Operand{"scale", scale},
+                    Operand{"counts", counts});
+  }
+  double flops() const { return 0; }
+  std::string params() const;
+};
+
+// average += (1 - d) * (weight - average) for all segments, active or not, the weight being the
+// value or its master; `average` is laid out like the state. d = decay, or with warm_up min(decay,
+// (1 + t) / (10 + t)), where `updates` (scalar i64) counts t from 0 and is raised afterwards.
+struct AverageWeights {
+  static constexpr const char* name = "average_weights";
+  TensorView values, masters, average, updates, segments;
+  double decay = 0.999;
+  bool warm_up = true;
+
+  auto inputs() const {
+    return operands(Operand{"values", values}, Operand{"masters", masters},
+                    Operand{"average", average}, Operand{"updates", updates},
+                    Operand{"segments", segments});
+  }
+  auto outputs() const {
+    return operands(Operand{"average", average}, Operand{"updates", updates});
+  }
+  double flops() const { return double(values.bytes()); }
   std::string params() const;
 };
 

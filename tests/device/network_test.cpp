@@ -211,7 +211,7 @@ std::vector<Tensor> stepped(const MakeOptimizer& make, Device device) {
       loss = loss + sum(parameter->value * gradient);
     }
     loss.backward();
-    norm = Tensor::from({optimizer->clip_norm(3)}, {1});
+    norm = optimizer->clip_norm(3);
     optimizer->clip_value(0.05);
     optimizer->set_lr(0.1 / (step + 1));
     optimizer->step();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 
 #include "tests/support/close.h"
 
@@ -15,10 +16,10 @@ using kernels::MuonGroup;
 using kernels::Segment;
 using Values = std::vector<double>;
 
-Tensor segment_row(bool active) {
-  std::vector<int64_t> row(size_t(kernels::segment_columns), 0);
-  reinterpret_cast<Segment*>(row.data())->active = active;
-  return Tensor::from(row, {kernels::segment_columns});
+Tensor segment_row(bool active, double unscale = 1) {
+  const Segment segment{.active = active, .unscale = unscale};
+  const auto* words = reinterpret_cast<const int64_t*>(&segment);
+  return Tensor::from(std::span(words, kernels::segment_columns), {kernels::segment_columns});
 }
 Tensor group_row(const MuonGroup& group) {
   return Tensor::from(
@@ -30,11 +31,11 @@ struct Direction {
   Tensor momentum, direction;
 };
 Direction direction(const Tensor& grad, const Tensor& momentum, const MuonGroup& group,
-                    bool active = true) {
+                    bool active = true, double unscale = 1) {
   Direction result{momentum.clone(), Tensor::empty(grad.shape(), {.dtype = grad.dtype()})};
   run(kernels::MuonDirection{.grad = grad,
                              .momentum = result.momentum,
-                             .segment = segment_row(active),
+                             .segment = segment_row(active, unscale),
                              .group = group_row(group),
                              .direction = result.direction});
   return result;
@@ -51,6 +52,18 @@ TEST(MuonDirection, IsTheNormalizedMomentum) {
   EXPECT_EQ(doubles(nesterov.momentum), (Values{3, 4}));
   const double norm = std::hypot(2.5, 4);
   expect_close(doubles(nesterov.direction), {2.5 / norm, 4 / norm}, {1e-6}, "nesterov");
+}
+
+TEST(MuonDirection, UndoesTheLossScale) {
+  const Tensor grad = Tensor::from({8.f, 16.f}, {1, 2}),
+               momentum = Tensor::from({4.f, 4.f}, {1, 2});
+  for (const double nesterov : {0.0, 1.0}) {
+    const MuonGroup group{.momentum = 0.5, .nesterov = nesterov};
+    const auto scaled = direction(grad, momentum, group, true, 0.125),
+               plain = direction(Tensor::from({1.f, 2.f}, {1, 2}), momentum, group);
+    EXPECT_EQ(doubles(scaled.momentum), doubles(plain.momentum));
+    EXPECT_EQ(doubles(scaled.direction), doubles(plain.direction));
+  }
 }
 
 TEST(MuonDirection, TakesSixteenBitsAndManyElements) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "tests/support/arenas.h"
 #include "tests/support/close.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/guarded.h"
@@ -18,97 +19,10 @@ namespace {
 
 using namespace test;
 using kernels::AdamGroup;
-using kernels::Segment;
 using kernels::SgdGroup;
 using Values = std::vector<double>;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-
-struct Parameter {
-  Values value;
-  int64_t group = 0;
-  DType dtype = DType::f32;
-  bool active = true;
-};
-
-// Arenas holding parameters one after the other, each from a multiple of 64 bytes on.
-class Arenas {
- public:
-  explicit Arenas(const std::vector<Parameter>& parameters) {
-    int64_t value_end = 0, state_end = 0;
-    const auto behind = [](int64_t end, int64_t bytes) {
-      return end + (bytes + 63) / 64 * 64 + 64;
-    };
-    for (const Parameter& p : parameters) {
-      const int64_t length = int64_t(p.value.size()), size = int64_t(size_of(p.dtype));
-      segments_.push_back({.value_offset = value_end,
-                           .state_offset = state_end,
-                           .length = length,
-                           .group = p.group,
-                           .dtype = int64_t(p.dtype),
-                           .active = p.active});
-      value_end = behind(value_end, length * size);
-      state_end = behind(state_end, length * std::max<int64_t>(size, 4));
-    }
-    for (Tensor* arena : {&values, &grads}) {
-      *arena = Tensor::zeros({value_end}, {.dtype = DType::u8});
-    }
-    for (Tensor* arena : {&first, &second, &masters}) {
-      *arena = Tensor::zeros({state_end}, {.dtype = DType::u8});
-    }
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      set(values, i, parameters[i].value);
-      set(masters, i, get(values, i));
-    }
-    steps = Tensor::zeros({int64_t(parameters.size())}, {.dtype = DType::i64});
-    update_segments();
-  }
-
-  void set_active(size_t parameter, bool active) {
-    segments_[parameter].active = active;
-    update_segments();
-  }
-  void set_dtype(size_t parameter, DType dtype) {
-    segments_[parameter].dtype = int64_t(dtype);
-    update_segments();
-  }
-  void set(Tensor& arena, size_t parameter, const Values& from) {
-    visit(arena, parameter, [&](auto* to) {
-      using T = std::decay_t<decltype(*to)>;
-      for (size_t i = 0; i < from.size(); ++i) to[i] = T(from[i]);
-    });
-  }
-  Values get(const Tensor& arena, size_t parameter) const {
-    Values result;
-    visit(arena, parameter,
-          [&](const auto* from) { result.assign(from, from + segments_[parameter].length); });
-    return result;
-  }
-
-  Tensor values, grads, first, second, masters, steps, segments;
-
- private:
-  // f gets the parameter's first element in the arena.
-  template <class F>
-  void visit(const Tensor& arena, size_t parameter, F f) const {
-    const Segment& segment = segments_[parameter];
-    const bool state = arena.data() != values.data() && arena.data() != grads.data();
-    auto* start = static_cast<std::byte*>(arena.data()) +
-                  (state ? segment.state_offset : segment.value_offset);
-    const auto dtype = DType(segment.dtype);
-    if (dtype == DType::f64) return f(reinterpret_cast<double*>(start));
-    if (state || dtype == DType::f32) return f(reinterpret_cast<float*>(start));
-    if (dtype == DType::bf16) return f(reinterpret_cast<bfloat16*>(start));
-    f(reinterpret_cast<float16*>(start));
-  }
-  void update_segments() {
-    const auto* words = reinterpret_cast<const int64_t*>(segments_.data());
-    segments = Tensor::from(std::span(words, segments_.size() * kernels::segment_columns),
-                            {int64_t(segments_.size()), kernels::segment_columns});
-  }
-
-  std::vector<Segment> segments_;
-};
 
 template <class Group>
 Tensor table(const std::vector<Group>& groups) {
@@ -197,7 +111,7 @@ const Trajectory trajectories[] = {
 };
 
 void expect_trajectory(const Trajectory& test, DType dtype, double tolerance) {
-  Arenas arenas(std::vector<Parameter>{{.value = {1, -2, 0.5}, .dtype = dtype}});
+  Arenas arenas(std::vector<ArenaParameter>{{.value = {1, -2, 0.5}, .dtype = dtype}});
   for (size_t k = 0; k < 4; ++k) {
     const Values v = arenas.get(arenas.values, 0);
     Values grad{0.5, -1, 2};
@@ -237,7 +151,7 @@ TEST(OptimizerSteps, TakeGroupsDtypesAndManyElementsInOneCall) {
 }
 
 TEST(OptimizerSteps, FindEachOfManyParameters) {
-  std::vector<Parameter> parameters;
+  std::vector<ArenaParameter> parameters;
   for (int64_t i = 0; i < 1000; ++i) {
     const int64_t length = i % 5 == 0 ? 0 : i * 7 % 70;
     parameters.push_back({.value = Values(size_t(length), double(i)),
@@ -268,7 +182,7 @@ TEST(OptimizerSteps, FindEachOfManyParameters) {
 }
 
 TEST(OptimizerSteps, NeedNoMomentumWhenNoGroupHasAny) {
-  Arenas arenas(std::vector<Parameter>{{.value = {1}}});
+  Arenas arenas(std::vector<ArenaParameter>{{.value = {1}}});
   arenas.set(arenas.grads, 0, {0.5});
   sgd(arenas, {{1, 0, 0, 0}}, {.momentum = false});
   EXPECT_EQ(arenas.get(arenas.values, 0), (Values{0.5}));
@@ -374,7 +288,7 @@ TEST(ClipByValue, ClampsActiveGradientsAndKeepsNan) {
 }
 
 TEST(OptimizerSteps, TakeNoParametersAtAll) {
-  Arenas arenas(std::vector<Parameter>{{.value = {}}});
+  Arenas arenas(std::vector<ArenaParameter>{{.value = {}}});
   sgd(arenas, {{0.1, 0.9, 0, 0}});
   adam(arenas, {{0.1, 0.9, 0.999, 1e-8, 0, 0}});
   const Tensor norm = Tensor::empty({}, {.dtype = DType::f64});
@@ -469,7 +383,7 @@ TEST(ClipByNorm, TakesSixteenBits) {
 
 TEST(OptimizerSteps, RefuseIntegers) {
   ADRET_CPU_ONLY("the GPU's host does not know the dtypes in the table");
-  Arenas arenas(std::vector<Parameter>{{.value = {1}, .dtype = DType::f32}});
+  Arenas arenas(std::vector<ArenaParameter>{{.value = {1}, .dtype = DType::f32}});
   arenas.set_dtype(0, DType::i32);
   expect_error<ShapeError>(
       [&] {

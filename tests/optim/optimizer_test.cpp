@@ -383,12 +383,12 @@ TEST(Masters, AreNotMadeForWideParameters) {
 TEST(ClipNorm, ScalesAllGradientsTogether) {
   Vectors model;
   Sgd optimizer(model, {.lr = 1});
-  EXPECT_EQ(optimizer.clip_norm(1), 0);  // no gradient yet
+  EXPECT_EQ(optimizer.clip_norm(1).item<double>(), 0);  // no gradient yet
   model.a.value.set_grad(Tensor::from({2.f, 3.f}, {2}));
   model.b.value.set_grad(Tensor::from({6.f}, {1}));
-  EXPECT_DOUBLE_EQ(optimizer.clip_norm(14), 7);  // sqrt(4 + 9 + 36)
+  EXPECT_DOUBLE_EQ(optimizer.clip_norm(14).item<double>(), 7);  // sqrt(4 + 9 + 36)
   EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, 3}));
-  EXPECT_DOUBLE_EQ(optimizer.clip_norm(3.5), 7);
+  EXPECT_DOUBLE_EQ(optimizer.clip_norm(3.5).item<double>(), 7);
   EXPECT_EQ(model.a.value.grad().to_vector(), (Values{1, 1.5}));
   EXPECT_EQ(model.b.value.grad().to_vector(), (Values{3}));
 }
@@ -399,7 +399,7 @@ TEST(ClipNorm, LeavesGradientsAloneWhenTheNormIsNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   model.a.value.set_grad(Tensor::from({2.f, infinity}, {2}));
   model.b.value.set_grad(Tensor::from({6.f}, {1}));
-  EXPECT_TRUE(std::isinf(optimizer.clip_norm(1)));
+  EXPECT_TRUE(std::isinf(optimizer.clip_norm(1).item<double>()));
   EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, infinity}));
   EXPECT_EQ(model.b.value.grad().to_vector(), (Values{6}));
   expect_error<Error>([&] { return optimizer.clip_norm(1, {.error_if_nonfinite = true}); },
