@@ -81,8 +81,9 @@ ImageFolder::ImageFolder(const fs::path& source, ImageList list, const ImageFold
       items_(std::move(list.items)),
       skipped_(std::move(list.skipped)),
       classes_(std::move(list.classes)) {
-  if (options_.channels != 1 && options_.channels != 3 && options_.channels != 4) {
-    throw Error(fmt::format("[ImageFolder] channels may be 1, 3 or 4, got {}", options_.channels));
+  if (options_.channels < 0 || options_.channels > 4 || options_.channels == 2) {
+    throw Error(fmt::format("[ImageFolder] channels may be 0 (the files' own), 1, 3 or 4, got {}",
+                            options_.channels));
   }
   if (options_.bad_files == BadFiles::skip) leave_out_bad_files();
   check_classes(source);
@@ -165,11 +166,12 @@ Batch ImageFolder::get_batch(const BatchRequest& request) const {
         first = images.shape().without(0);
         pixels = images.span<uint8_t>().data();
       }
-      if (size.height != first[0] || size.width != first[1]) {
+      const Shape shape = {size.height, size.width, size.channels};
+      if (shape != first) {
         throw DataError(fmt::format(
-            "[ImageFolder] {}: expected an image of {} x {} like {}, found "
-            "{} x {}; the images of a batch must be alike",
-            file.string(), first[0], first[1], path(indices[0]).string(), size.height, size.width));
+            "[ImageFolder] {}: expected an image {} like {}, found {}; the "
+            "images of a batch must be alike",
+            file.string(), to_string(first), path(indices[0]).string(), to_string(shape)));
       }
       return pixels + i * first.numel();
     });

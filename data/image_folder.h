@@ -14,7 +14,8 @@ namespace adret {
 enum class BadFiles { error, skip };
 
 struct ImageFolderOptions {
-  int channels = 3;  // 1 gray, 3 RGB, 4 RGBA, whatever the files have
+  // 1 gray, 3 RGB, 4 RGBA, whatever the files have; 0: the files' own, which must be alike.
+  int channels = 3;
   // error: listing throws for what it sees, as empty classes and files with unknown endings, and a
   // damaged file when it is read. skip: every file is decoded once when the set is made (on all
   // cores; as long as an epoch without training), and those that fail are left out and listed in
@@ -59,8 +60,8 @@ class ImageFolder : public Dataset {
   // Image (H, W, C) u8 and label, a scalar i32. Throws DataError with the path.
   Sample get(int64_t index) const override;
   // Images (N, H, W, C) u8, decoded side by side straight into the batch, on all cores where no
-  // loader's threads do so. Throws DataError for images of different sizes, naming two. All items
-  // in one batch make a TensorDataset of a set that fits into memory.
+  // loader's threads do so. Throws DataError for images of different sizes or channels, naming two.
+  // All items in one batch make a TensorDataset of a set that fits into memory.
   Batch get_batch(const BatchRequest& request) const override;
   int64_t num_classes() const override { return int64_t(classes_.size()); }
 

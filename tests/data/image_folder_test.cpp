@@ -97,8 +97,14 @@ TEST_F(ImageFolderTest, MixedKindsOfImagesBecomeTheChannelsAskedFor) {
             (Bytes{7, 7, 7, 1, 2, 3, 5, 6, 7, 8, 8, 8, 1, 2, 3}));
   EXPECT_EQ(ImageFolder(dir_.path(), {.channels = 1}).get_batch({.indices = all}).inputs.shape(),
             Shape({5, 1, 1, 1}));
-  EXPECT_EQ(thrown<Error>([&] { ImageFolder(dir_.path(), {.channels = 0}); }),
-            "[ImageFolder] channels may be 1, 3 or 4, got 0");
+  const ImageFolder own(dir_.path(), {.channels = 0});
+  EXPECT_EQ(own.get(0).input.shape(), Shape({1, 1, 1}));
+  EXPECT_EQ(thrown<DataError>([&] { own.get_batch({.indices = all}); }),
+            "[Dataset] item 1: [ImageFolder] " + path("a/palette.png").string() +
+                ": expected an image (1, 1, 1) like " + path("a/gray.png").string() +
+                ", found (1, 1, 3); the images of a batch must be alike");
+  EXPECT_EQ(thrown<Error>([&] { ImageFolder(dir_.path(), {.channels = 2}); }),
+            "[ImageFolder] channels may be 0 (the files' own), 1, 3 or 4, got 2");
 }
 
 TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreNamed) {
@@ -109,8 +115,8 @@ TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreNamed) {
               set.get_batch({.indices = std::vector<int64_t>{1, 3}});
             }),
             "[Dataset] item 3: [ImageFolder] " + path("dog/d.png").string() +
-                ": expected an image of 1 x 1 like " + path("cat/b.png").string() +
-                ", found 1 x 2; the images of a batch must be alike");
+                ": expected an image (1, 1, 3) like " + path("cat/b.png").string() +
+                ", found (1, 2, 3); the images of a batch must be alike");
 }
 
 TEST_F(ImageFolderTest, TheTestSetTakesTheTrainingSetsClasses) {
@@ -219,6 +225,19 @@ TEST_F(ImageFolderTest, AFileThatTurnsBadIsAnErrorInTheLoop) {
                            path("b/17.png").string() +
                            ": expected an image, found 0 bytes: the file is empty");
     EXPECT_EQ(batches, 3);
+  }
+}
+
+TEST_F(ImageFolderTest, ALoopMayEndAtItsFirstBatch) {
+  for (int i = 0; i < 200; ++i) {
+    dir_.write((i < 100 ? "a/" : "b/") + std::to_string(i) + ".png", pixel(1));
+  }
+  const DataLoader loader(ImageFolder(dir_.path()), {.batch_size = 2, .workers = 4});
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    for (const Batch& batch : loader.epoch(epoch)) {
+      EXPECT_EQ(batch.size(), 2);
+      break;
+    }
   }
 }
 
