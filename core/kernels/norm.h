@@ -23,11 +23,12 @@ struct BatchNormForward {
   auto inputs() const {
     return operands(Operand{"x", x}, Operand{"weight", weight}, Operand{"bias", bias},
                     Operand{"residual", residual}, Operand{"running_mean", running_mean},
-                    Operand{"running_var", running_var});
+                    Operand{"running_var", running_var}, Operand{"num_batches", num_batches});
   }
   auto outputs() const {
     return operands(Operand{"y", y}, Operand{"mean", mean}, Operand{"rstd", rstd},
-                    Operand{"running_mean", running_mean}, Operand{"running_var", running_var});
+                    Operand{"running_mean", running_mean}, Operand{"running_var", running_var},
+                    Operand{"num_batches", num_batches});
   }
   double flops() const { return 8.0 * double(x.numel()); }
   std::string params() const;

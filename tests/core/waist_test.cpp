@@ -1,11 +1,14 @@
 // The waist: calls as values, decorators, custom kernels, backends in their slots.
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/fields.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
+#include <variant>
 
 #include "tests/support/expect_error.h"
 
@@ -93,6 +96,38 @@ TEST(Custom, CrossesTheWaistLikeAnyKernel) {
         return 0;
       },
       "[add_one] this custom kernel runs on the CPU only");
+}
+
+// Decorators see operands by these lists alone.
+template <class K>
+void expect_all_operands_listed() {
+  if constexpr (!std::is_same_v<K, Custom>) {
+    std::vector<std::byte> places(64);
+    K call;
+    size_t count = 0;
+    for_each_operand(call, [&](TensorView& view) { view.data = &places[count++]; });
+    const auto is_listed = [&](const TensorView& view) {
+      const auto holds = [&](const auto& list) {
+        return std::ranges::any_of(list,
+                                   [&](const Operand& o) { return o.view.data == view.data; });
+      };
+      return holds(call.inputs()) || holds(call.outputs());
+    };
+    size_t number = 0;
+    for_each_operand(call, [&](const TensorView& view) {
+      EXPECT_TRUE(is_listed(view)) << K::name << ", operand " << number;
+      ++number;
+    });
+  }
+}
+
+template <class... K>
+void expect_all_operands_listed(std::variant<K...>*) {
+  (expect_all_operands_listed<K>(), ...);
+}
+
+TEST(Kernel, ListsEveryOperand) {
+  expect_all_operands_listed(static_cast<kernels::AnyKernel*>(nullptr));
 }
 
 TEST(NameScope, IsAPathPerThread) {

@@ -93,7 +93,8 @@ std::vector<double> losses(const MakeModel& make, Device device, int64_t steps) 
 // How far two f32 trainings may drift apart. Where a ReLU or the winner of a window turns over,
 // they part for good: on the CPU, a change of a third of the weights by their last bit moved the
 // losses by up to 7e-7 in the first 25 steps, 4e-4 in the first 50 and 0.07 in 200 (LeNet on
-// MNIST), and the means over 50 steps by up to 2.1 %.
+// MNIST), and the means over 50 steps by up to 2.1 %. A GPU's convolutions differ by more than a
+// last bit, and by the algorithms chosen: 1.4e-4 within 25 steps of the CNN was seen.
 void expect_losses_follow(const MakeModel& make, int64_t steps) {
   const std::vector<double> here = losses(make, Device::cpu(), steps),
                             there = losses(make, second, steps);
@@ -101,7 +102,7 @@ void expect_losses_follow(const MakeModel& make, int64_t steps) {
   for (size_t i = 0; i < here.size(); ++i) {
     const double difference = std::abs(there[i] - here[i]);
     largest = std::max(largest, difference);
-    ASSERT_LE(difference, i < 25 ? 1e-4 : i < 50 ? 4e-3 : 0.25) << "step " << i;
+    ASSERT_LE(difference, i < 25 ? 1e-3 : i < 50 ? 4e-3 : 0.25) << "step " << i;
     mean_here += here[i] / 50;
     mean_there += there[i] / 50;
     if (i % 50 != 49) continue;
