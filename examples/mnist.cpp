@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <future>
 #include <iostream>
 #include <memory>
-#include <optional>
+
+#include "command_line.h"
 
 namespace {
 
 using namespace adret;
+using namespace adret::examples;
 
 struct Arguments {
   std::string model = "lenet", device = "auto", data, save, weights, predict;
@@ -38,31 +38,6 @@ std::unique_ptr<Module> build(const std::string& model) {
   throw Error("[mnist] unknown model " + model + "; there are mlp, lenet and cnn");
 }
 
-struct Choice {
-  Device device;
-  std::string why_not_cuda;  // of auto, when it is the CPU
-};
-
-Choice choose_device(const std::string& text) {
-  Choice choice;
-  choice.device = text == "auto" ? Device::best(&choice.why_not_cuda) : Device::parse(text);
-  backend_for(choice.device);  // throws now when it cannot be used
-  return choice;
-}
-
-// A long training must not end at a folder that is not there, or at a path that is no file.
-void check_can_save(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
-    throw CheckpointError("[mnist] cannot write into " + folder.string() +
-                          "; choose another place with --save FILE");
-  }
-  if (!path.has_filename() ||
-      (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))) {
-    throw CheckpointError("[mnist] " + path.string() + " is not a file; name one with --save FILE");
-  }
-}
-
 TensorDataset dataset_on(Device device, const Mnist::Part& set) {
   return {set.images.to(device), set.labels.to(device), 10};
 }
@@ -70,7 +45,7 @@ TensorDataset dataset_on(Device device, const Mnist::Part& set) {
 void train(Arguments args) {
   if (args.epochs == 0) args.epochs = args.model == "cnn" ? 3 : 5;
   if (args.save.empty()) args.save = "mnist-" + args.model + ".safetensors";
-  check_can_save(args.save);
+  check_can_save("mnist", args.save);
   ComputeMode mode = compute_mode();
   if (args.tf32) mode.math = MathMode::tf32;
   const ComputeModeScope scope(mode);
@@ -134,25 +109,6 @@ void train(Arguments args) {
   }
 }
 
-// The finite number that the whole text is, if it is one.
-template <class Number>
-std::optional<Number> read_number(const std::string& text) {
-  Number number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, status] = std::from_chars(text.data(), end, number);
-  if (status != std::errc() || stop != end || !std::isfinite(double(number))) return std::nullopt;
-  return number;
-}
-
-double number_of(const Metadata& metadata, const std::string& key, double fallback) {
-  const auto entry = metadata.find(key);
-  if (entry == metadata.end()) return fallback;
-  if (const auto number = read_number<double>(entry->second)) return *number;
-  throw CheckpointError(fmt::format(
-      "[mnist] the weights' metadata says that \"{}\" is \"{}\", wanted a number; save them again",
-      key, entry->second));
-}
-
 void predict(const Arguments& args) {
   if (args.weights.empty())
     throw Error("[mnist] --predict needs --weights FILE, as training saved it");
@@ -163,32 +119,14 @@ void predict(const Arguments& args) {
   load_weights(*model, args.weights);
   model->eval();
 
-  const Normalize normalize(number_of(metadata, "mean", 0.1307),
-                            number_of(metadata, "std", 0.3081));
+  const Normalize normalize(number_of("mnist", metadata, "mean").value_or(0.1307),
+                            number_of("mnist", metadata, "std").value_or(0.3081));
   const Tensor image = load_digit(args.predict).reshape({1, 28, 28, 1});
   NoGrad off;
   const std::vector<float> probabilities = softmax(model->call(normalize(image))).to_vector();
   for (size_t digit = 0; digit < probabilities.size(); ++digit) {
     fmt::print("{}  {:.4f}\n", digit, probabilities[digit]);
   }
-}
-
-// CLI11's own checks of ranges print limits of 300 digits.
-CLI::Validator between(int64_t low, int64_t high) {
-  return {[low, high](const std::string& text) {
-            const auto number = read_number<int64_t>(text);
-            if (number && *number >= low && *number <= high) return std::string();
-            return fmt::format("{} is no whole number in {}..{}", text, low, high);
-          },
-          fmt::format("in {}..{}", low, high)};
-}
-
-CLI::Validator above_zero() {
-  return {[](const std::string& text) {
-            const auto number = read_number<double>(text);
-            return number && *number > 0 ? std::string() : text + " is no number above 0";
-          },
-          "above 0"};
 }
 
 }  // namespace
