@@ -39,7 +39,7 @@ template <class T>
 struct BackwardWeight {
   const ConvGeometry& g;
   const Split& split;
-  const T *x, *dy;
+  const T *x, *dy;                       // x with its padding
   T* partial;                            // (parts, taps + 1, padded outputs)
   const int64_t *offsets, *row_offsets;  // of the runs; of the rows of a part's images
 
@@ -112,16 +112,8 @@ struct BackwardWeight {
     constexpr int64_t block_pixels = 256;
     const int64_t block_rows = std::max<int64_t>(1, block_pixels / g.out_w);
     const int64_t dy_size = block_rows * g.out_w * width;
-    const int64_t x_size = g.padded() ? images * g.padded_size() : 0;
-    T* const dy_copy = thread_scratch<T>(dy_size + x_size);
-    T* const x_copy = dy_copy + dy_size;
-    const T* padded = x + begin * g.image_size();
-    if (g.padded()) {
-      for (int64_t i = 0; i < images; ++i) {
-        pad_image(g, padded + i * g.image_size(), x_copy + i * g.padded_size());
-      }
-      padded = x_copy;
-    }
+    T* const dy_copy = thread_scratch<T>(dy_size);
+    const T* const padded = x + begin * g.padded_size();
     for (int64_t row = 0; row < images * g.out_h; row += block_rows) {
       const int64_t rows = std::min(block_rows, images * g.out_h - row);
       const int64_t pixels = rows * g.out_w;
@@ -193,13 +185,9 @@ void backward_weight(const kernels::Conv2dBackwardWeight& call) {
   const Workspace<T> partial(split.parts * (g.taps() + 1) * split.padded_outputs);
   const std::vector<int64_t> offsets = g.run_offsets();
   const std::vector<int64_t> row_offsets = g.row_offsets(std::min(g.images, split.part_images));
-  const BackwardWeight<T> work{g,
-                               split,
-                               call.x.as<T>(),
-                               call.dy.as<T>(),
-                               partial.data(),
-                               offsets.data(),
-                               row_offsets.data()};
+  const PaddedImages<T> padded(g, call.x.as<T>());
+  const BackwardWeight<T> work{
+      g, split, padded.data(), call.dy.as<T>(), partial.data(), offsets.data(), row_offsets.data()};
   parallel_for(split.parts * split.panels, 1, [&](int64_t chunk, int64_t) {
     work.sum_part(chunk / split.panels, chunk % split.panels);
   });

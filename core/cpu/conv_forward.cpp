@@ -24,10 +24,18 @@ void pack_panel(const ConvGeometry& g, const OutputPanel& panel, const T* weight
   std::fill_n(to, width, T(0));
   if (bias) std::copy_n(bias + panel.first, panel.outputs, to);
   weight += panel.first * taps;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    to += width;
-    for (int64_t o = 0; o < panel.outputs; ++o) to[o] = weight[o * taps + tap];
-    std::fill(to + panel.outputs, to + width, T(0));
+  to += width;
+  // A cache line of each output at a time: their distance may map them all to few sets of the
+  // cache.
+  constexpr int64_t block = 64 / int64_t(sizeof(T));
+  for (int64_t tap = 0; tap < taps; tap += block) {
+    const int64_t count = std::min(block, taps - tap);
+    for (int64_t o = 0; o < width; ++o) {
+      const T* const from = weight + o * taps + tap;
+      const bool used = o < panel.outputs;
+      for (int64_t i = 0; i < count; ++i) to[i * width + o] = used ? from[i] : T(0);
+    }
+    to += count * width;
   }
 }
 
@@ -100,7 +108,8 @@ struct Forward {
     }
   }
 
-  void images(int64_t begin, int64_t end, int64_t panel_index) const {
+  // Some images and some of the panels.
+  void images(int64_t begin, int64_t end, int64_t first_panel, int64_t end_panel) const {
     const T* padded = x + begin * g.image_size();
     if (g.padded()) {
       T* copy = thread_scratch<T>((end - begin) * g.padded_size());
@@ -109,6 +118,10 @@ struct Forward {
       }
       padded = copy;
     }
+    for (int64_t i = first_panel; i < end_panel; ++i) panel(begin, end, i, padded);
+  }
+
+  void panel(int64_t begin, int64_t end, int64_t panel_index, const T* padded) const {
     const OutputPanel panel = output_panel<T>(g, panel_index);
     const int64_t width = panel.vectors * lanes<T>;
     const T* bias = packed + panel_index * panel_size<T>(g);
@@ -154,9 +167,13 @@ void forward(const kernels::Conv2dForward& call) {
       g, call.x.as<T>(), packed.data(), call.y.as<T>(), call.activation, offsets.data()};
   const int64_t grain = g.image_grain(g.products() / panels);
   const int64_t parts = chunk_count(g.images, grain);
-  parallel_for(parts * panels, 1, [&](int64_t chunk, int64_t) {
-    const int64_t begin = chunk / panels * grain;
-    work.images(begin, std::min(g.images, begin + grain), chunk % panels);
+  // Panels share their images' padding, unless there are too few images for many threads.
+  constexpr int64_t wanted_chunks = 16;
+  const int64_t groups = std::min(panels, chunk_count(wanted_chunks, parts));
+  parallel_for(parts * groups, 1, [&](int64_t chunk, int64_t) {
+    const int64_t begin = chunk / groups * grain, group = chunk % groups;
+    work.images(begin, std::min(g.images, begin + grain), group * panels / groups,
+                (group + 1) * panels / groups);
   });
 }
 

@@ -3,7 +3,9 @@
 
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/register_tile.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/kernels/conv.h>
+#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -140,6 +142,30 @@ void pad_image(const ConvGeometry& g, const T* from, T* to) {
   }
   std::fill(at, end, T(0));
 }
+
+// All images with their padding, x itself where there is none: made once, since every panel of
+// outputs reads them.
+template <class T>
+class PaddedImages {
+ public:
+  PaddedImages(const ConvGeometry& g, const T* x)
+      : storage_(g.padded() ? g.images * g.padded_size() : 0), data_(g.padded() ? nullptr : x) {
+    if (data_ != nullptr) return;
+    T* const to = storage_.data();
+    data_ = to;
+    parallel_for(g.images, items_per_chunk(memory_grain, g.padded_size()),
+                 [&, to](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     pad_image(g, x + i * g.image_size(), to + i * g.padded_size());
+                   }
+                 });
+  }
+  const T* data() const { return data_; }
+
+ private:
+  Workspace<T> storage_;
+  const T* data_;
+};
 
 // `to` = the image inside the padded one.
 template <class T>
