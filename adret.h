@@ -67,9 +67,13 @@
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/muon.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/early_stopping.h>
 #include <adret/train/logger.h>
 #include <adret/train/metrics.h>
 #include <adret/train/progress.h>
+#include <adret/train/report.h>
 #include <adret/train/safetensors.h>
+#include <adret/train/snapshot.h>
 #include <adret/train/trainer.h>
+#include <adret/train/weight_average.h>
 #include <adret/train/weights.h>

@@ -9,7 +9,8 @@
 namespace adret {
 namespace {
 
-nlohmann::ordered_json value_or_null(const std::optional<double>& value) {
+template <class T>
+nlohmann::ordered_json value_or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
@@ -22,7 +23,9 @@ std::string to_json(const EpochReport& report) {
                                 {"test_loss", value_or_null(report.test_loss)},
                                 {"test_accuracy", value_or_null(report.test_accuracy)},
                                 {"images_per_s", report.images_per_s},
-                                {"seconds", report.seconds}}
+                                {"seconds", report.seconds},
+                                {"waiting", report.waiting},
+                                {"skipped_steps", value_or_null(report.skipped_steps)}}
       .dump();
 }
 

@@ -1,7 +1,7 @@
 // A log of training: one JSON object a line for each epoch.
 #pragma once
 
-#include <adret/train/trainer.h>
+#include <adret/train/report.h>
 
 #include <iosfwd>
 #include <string>
@@ -9,7 +9,8 @@
 namespace adret {
 
 // {"epoch":1,"train_loss":...,"train_accuracy":...,"test_loss":...,"test_accuracy":...,
-// "images_per_s":...,"seconds":...}; null for what there is none of.
+// "images_per_s":...,"seconds":...,"waiting":...,"skipped_steps":...}; null for what there is none
+// of.
 std::string to_json(const EpochReport& report);
 
 class JsonLogger {

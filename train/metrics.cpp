@@ -6,26 +6,50 @@
 #include <fmt/core.h>
 
 #include <span>
+#include <vector>
 
 namespace adret {
 namespace {
+
+size_t largest(std::span<const float> numbers) {
+  size_t best = 0;
+  for (size_t c = 1; c < numbers.size(); ++c) {
+    if (numbers[c] > numbers[best] || numbers[best] != numbers[best]) best = c;
+  }
+  return best;
+}
+
+// Integer labels, or the largest of each row of shares.
+std::vector<int64_t> labels_of(const Tensor& labels) {
+  if (!is_floating(labels.dtype())) return labels.to(DType::i64).to_vector<int64_t>();
+  const std::vector<float> shares = labels.to(DType::f32).to_vector();
+  const auto classes = size_t(labels.size(1));
+  std::vector<int64_t> result;
+  for (size_t at = 0; at < shares.size(); at += classes) {
+    result.push_back(int64_t(largest(std::span(shares).subspan(at, classes))));
+  }
+  return result;
+}
 
 // Logits and labels on the host, with their shapes checked; calls visit(logits of a sample, label).
 template <class Visit>
 void for_each_sample(const char* function, const Tensor& logits, const Tensor& labels,
                      const Visit& visit) {
   const NoGrad no_grad;
-  if (logits.rank() != 2 || labels.rank() != 1 || logits.size(0) != labels.size(0) ||
-      !is_floating(logits.dtype()) || is_floating(labels.dtype())) {
-    throw ShapeError(fmt::format("[{}] wants logits (N, C) and integer labels (N), got {} and {}",
-                                 function, to_string(TensorView(logits)),
-                                 to_string(TensorView(labels))));
+  const bool fits =
+      logits.rank() == 2 && is_floating(logits.dtype()) &&
+      (is_floating(labels.dtype()) ? labels.shape() == logits.shape() && logits.size(1) > 0
+                                   : labels.rank() == 1 && labels.size(0) == logits.size(0));
+  if (!fits) {
+    throw ShapeError(fmt::format(
+        "[{}] wants logits (N, C) and integer labels (N), or shares of the classes (N, C), got {} "
+        "and {}",
+        function, to_string(TensorView(logits)), to_string(TensorView(labels))));
   }
   const Tensor host_logits = logits.to(DType::f32).to(Device::cpu());
-  const Tensor host_labels = labels.to(DType::i64).to(Device::cpu());
   const auto classes = size_t(logits.size(1));
   const std::span<const float> values = host_logits.span<float>();
-  const std::span<const int64_t> targets = host_labels.span<int64_t>();
+  const std::vector<int64_t> targets = labels_of(labels);
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] < 0) continue;
     if (targets[i] >= int64_t(classes)) {
@@ -44,14 +68,6 @@ int64_t rank_of(std::span<const float> logits, size_t label) {
   for (size_t c = 0; c < logits.size(); ++c)
     rank += logits[c] > own || (logits[c] == own && c < label);
   return rank;
-}
-
-size_t largest(std::span<const float> logits) {
-  size_t best = 0;
-  for (size_t c = 1; c < logits.size(); ++c) {
-    if (logits[c] > logits[best] || logits[best] != logits[best]) best = c;
-  }
-  return best;
 }
 
 double ratio(int64_t part, int64_t whole) { return whole ? double(part) / double(whole) : 0; }

@@ -32,9 +32,10 @@ struct Hits {
   double rate() const { return samples ? double(correct) / double(samples) : 0; }
 };
 
-// Samples whose label is among the k largest logits (N, C); labels (N) i32 or i64. Of equal logits
-// the lower class counts as larger; a label whose logit is NaN is missed. Throws ShapeError for
-// other shapes and for a label above C-1, Error for k below 1.
+// Samples whose label is among the k largest logits (N, C); labels (N) i32 or i64, or floating
+// shares of the classes (N, C), of which the largest is the label. Of equal numbers the lower class
+// counts as larger; a label whose logit is NaN is missed. Throws ShapeError for other shapes and
+// for a label above C-1, Error for k below 1.
 Hits top_k_hits(const Tensor& logits, const Tensor& labels, int64_t k = 1);
 
 // How often each class was taken for each.

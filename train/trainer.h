@@ -4,12 +4,17 @@
 #include <adret/autograd/ops/loss.h>
 #include <adret/data/loader.h>
 #include <adret/layers/module.h>
+#include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/optimizer.h>
+#include <adret/train/early_stopping.h>
 #include <adret/train/progress.h>
+#include <adret/train/report.h>
+#include <adret/train/weight_average.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,37 +27,24 @@ struct TrainerOptions {
   int64_t epochs = 1;
   // Above 1 to go on with a run: orders, rates and dropout are those of its remaining epochs.
   int64_t first_epoch = 1;
+  // Batches that make one step, from the mean of their gradients weighted by samples; the last step
+  // of an epoch takes what is left. Schedules count steps.
+  int64_t accumulate = 1;
   LrSchedule schedule = {};  // of the step from 0; unset: the optimizer's rates stay
   double clip_norm = 0;      // of all gradients together; 0: no clipping
+  // For f16: steps whose gradients are not finite are skipped and counted, not an error.
+  std::optional<LossScaleOptions> loss_scale = {};
+  // Of labels (N), or shares of the classes (N, C). With label smoothing:
+  //   [](const Tensor& x, const Tensor& y) { return cross_entropy(x, y, {.label_smoothing = 0.1});
+  //   }
   LossFunction loss = [](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels);
   };
+  // Averages the weights; what is evaluated behind an epoch, and kept as best, are the averages.
+  std::optional<WeightAverageOptions> average = {};
+  std::optional<EarlyStoppingOptions> early_stopping = {};
+  std::optional<BestWeightsOptions> best_weights = {};
   std::function<double()> clock = steady_seconds;
-};
-
-// Of the epoch so far, weighted by samples. Accuracies are there for integer targets (N) and
-// outputs (N, C).
-struct BatchReport {
-  int64_t epoch = 0, epochs = 0;   // from 1
-  int64_t batch = 0, batches = 0;  // from 0
-  int64_t samples = 0, samples_of_epoch = 0;
-  double loss = 0;
-  std::optional<double> accuracy = {};
-};
-
-struct EpochReport {
-  int64_t epoch = 0;  // from 1
-  double train_loss = 0;
-  std::optional<double> train_accuracy = {};
-  std::optional<double> test_loss = {}, test_accuracy = {};
-  double images_per_s = 0;  // of training
-  double seconds = 0;       // of training, without the evaluation
-};
-
-struct Evaluation {
-  double loss = 0;
-  std::optional<double> accuracy = {};
-  int64_t samples = 0;
 };
 
 struct TrainerCallbacks {
@@ -71,28 +63,42 @@ class Trainer {
   // Trains, evaluating after each epoch when there is a validation set; returns all epochs'
   // reports. Random numbers of a step depend on the seed and the step alone, so validation changes
   // nothing. A model in evaluation is set to training; layers put into evaluation by themselves
-  // stay so. Throws Error naming epoch and batch for a loss or a norm of the gradients that is not
-  // finite, before the step is made on the CPU; and what the loader and the model throw.
+  // stay so. The model ends with its own weights, or the best ones if they are to be restored.
+  // Throws Error naming epoch and batch for a loss or a norm of the gradients that is not
+  // finite, before the step is made on the CPU; for early stopping or best weights without a
+  // validation set; when loss scaling skipped a whole epoch at its lowest scale; and what the
+  // loader and the model throw.
   std::vector<EpochReport> fit(const DataLoader& train, const TrainerCallbacks& callbacks = {});
   std::vector<EpochReport> fit(const DataLoader& train, const DataLoader& validation,
                                const TrainerCallbacks& callbacks = {});
-  // Mean loss and accuracy without gradients, in evaluation mode; restores every layer's mode.
+  // Mean loss and accuracy of the model as it is, without gradients, in evaluation mode; restores
+  // every layer's mode. Of the averages:
+  //   const AveragedWeights averaged(*trainer.average());
+  //   trainer.evaluate(loader);
   Evaluation evaluate(const DataLoader& loader);
 
   // Ends fit() after the epoch that runs; for callbacks.
   void stop() { stopping_ = true; }
 
+  WeightAverage* average() { return average_ ? &*average_ : nullptr; }  // null without
+  LossScaler* loss_scaler() { return scaler_ ? &*scaler_ : nullptr; }   // null without
+
  private:
-  class Statistics;
   std::vector<EpochReport> run(const DataLoader& train, const DataLoader* validation,
                                const TrainerCallbacks& callbacks);
   EpochReport train_epoch(const DataLoader& loader, int64_t epoch,
                           const TrainerCallbacks& callbacks);
-  void train_step(const Batch& batch, int64_t step, Statistics& statistics);
+  void count_skipped(EpochReport& report, const LossScaleState& before, int64_t steps) const;
+  void judge(const DataLoader& validation, EpochReport& report);
+  void keep_best(EpochReport& report);
 
   Module& model_;
   Optimizer& optimizer_;
   TrainerOptions options_;
+  std::optional<LossScaler> scaler_;
+  std::optional<WeightAverage> average_;
+  std::optional<BestEpoch> patience_, best_;  // of early stopping, of the weights
+  std::unique_ptr<Snapshot> best_weights_;
   bool stopping_ = false;
 };
 

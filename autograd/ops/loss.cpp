@@ -76,6 +76,12 @@ void check_labels(const Tensor& labels, int64_t classes, int64_t ignore_index) {
   }
 }
 
+void check_smoothing(double label_smoothing) {
+  if (label_smoothing >= 0 && label_smoothing <= 1) return;
+  check::refuse("cross_entropy",
+                fmt::format("label_smoothing is {}, wanted 0..1", label_smoothing));
+}
+
 void check_cross_entropy(const Tensor& logits, const Tensor& labels,
                          const CrossEntropyOptions& options) {
   check::floating("cross_entropy", {"logits", logits});
@@ -90,14 +96,40 @@ void check_cross_entropy(const Tensor& logits, const Tensor& labels,
                               to_string(logits.shape()), to_string(labels.shape()),
                               to_string(logits.shape().without(logits.rank() - 1))));
   }
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    check::refuse("cross_entropy",
-                  fmt::format("label_smoothing is {}, wanted 0..1", options.label_smoothing));
-  }
+  check_smoothing(options.label_smoothing);
   if (!labels.device().is_cpu()) return;  // the kernel notes a wrong label
   const auto check_values =
       labels.dtype() == DType::i32 ? check_labels<int32_t> : check_labels<int64_t>;
   check_values(labels, logits.size(-1), options.ignore_index);
+}
+
+// Labels are shares of the classes, of the logits' shape.
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
+                          const CrossEntropyOptions& options) {
+  check::floating("cross_entropy", {"logits", logits});
+  check::same_device("cross_entropy", {"logits", logits}, {"labels", labels});
+  if (logits.rank() == 0) check::refuse_shape("cross_entropy", {"logits", logits}, "(..., C)");
+  if (logits.shape() != labels.shape()) {
+    check::refuse(
+        "cross_entropy",
+        fmt::format("labels are {} {}; class labels are i32 or i64, floating ones shares of the "
+                    "classes in the logits' shape {}",
+                    to_string(labels.shape()), name(labels.dtype()), to_string(logits.shape())));
+  }
+  check_smoothing(options.label_smoothing);
+  const DType wide = wide_dtype(logits);
+  Tensor shares = labels.to(wide);
+  if (const double s = options.label_smoothing; s > 0) {
+    shares = shares * (1 - s) +
+             sum(shares, {.dims = {-1}, .keepdim = true}) * (s / double(logits.size(-1)));
+  }
+  const Tensor losses = -sum(log_softmax(logits.to(wide)) * shares, {.dims = {-1}});
+  switch (options.reduction) {
+    case Reduction::none: return losses;
+    case Reduction::sum: return sum(losses);
+    case Reduction::mean: break;
+  }
+  return mean(losses);
 }
 
 }  // namespace
@@ -105,6 +137,7 @@ void check_cross_entropy(const Tensor& logits, const Tensor& labels,
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options) {
   const FunctionScope scope("cross_entropy");
+  if (is_floating(labels.dtype())) return soft_cross_entropy(logits, labels, options);
   check_cross_entropy(logits, labels, options);
   const int64_t samples = labels.numel();
   const Tensor flat = logits.rank() == 2 ? logits : logits.reshape({samples, logits.size(-1)});

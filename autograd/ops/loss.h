@@ -17,6 +17,8 @@ struct CrossEntropyOptions {
 // -log softmax(logits)[label]: logits (..., C), labels (...) i32 or i64. The mean is over the
 // samples that count; when none does, loss and gradient are 0. Throws ShapeError for shapes and
 // Error for a label outside 0..C-1, naming the sample.
+// Floating labels (..., C) are shares of the classes, as mixup makes them: -sum_c labels_c log
+// softmax(logits)_c, of which all count.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options = {});
 

@@ -127,6 +127,43 @@ TEST(CrossEntropy, IsZeroWithZeroGradientWhenNothingCounts) {
   }
 }
 
+// PyTorch 1.13: F.cross_entropy(logits, shares, label_smoothing=s) in f64, and its gradient.
+TEST(CrossEntropy, TakesSharesOfTheClassesForLabels) {
+  const Tensor logits = Tensor::from<double>({1, -2, 0.5, 0.25, 3, -1}, {2, 3}),
+               shares = Tensor::from<double>({0.7, 0.2, 0.1, 0, 0.5, 0.5}, {2, 3});
+  const auto loss = [&](double smoothing, Reduction reduction) {
+    return cross_entropy(logits, shares, {.label_smoothing = smoothing, .reduction = reduction});
+  };
+  expect_values(loss(0, Reduction::mean), {}, {1.6168165518731916});
+  expect_values(loss(0, Reduction::none), {2}, {1.1545969023422833, 2.0790362014041});
+  expect_values(loss(0.1, Reduction::mean), {}, {1.6551498852065252});
+  expect_values(loss(0.1, Reduction::sum), {}, {3.3102997704130503});
+  Tensor x = logits.clone();
+  x.set_requires_grad(true);
+  cross_entropy(x, shares, {.label_smoothing = 0.1}).backward();
+  expect_values(x.grad(), {2, 3},
+                {-0.02979221859235376, -0.09163722288187966, 0.12142944147423343,
+                 0.012868212129588451, 0.2203365700872668, -0.23320478221685526});
+  for (const double smoothing : {0.0, 0.1}) {
+    expect_gradients(
+        [&](const Inputs& in) {
+          return cross_entropy(in[0], in[1], {.label_smoothing = smoothing});
+        },
+        {variable({2, 3}), variable({2, 3})});
+  }
+}
+
+TEST(CrossEntropy, TakesWholeSharesAsLabelsInEveryDtype) {
+  const Tensor logits = sequence({3, 4}).to(DType::f32), labels = Tensor::from({2, 0, 3}, {3});
+  const Tensor shares = Tensor::from<float>({0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1}, {3, 4});
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor x = logits.to(dtype);
+    const Tensor loss = cross_entropy(x, shares.to(dtype), {.label_smoothing = 0.2});
+    EXPECT_EQ(loss.dtype(), DType::f32);
+    EXPECT_NEAR(loss.item(), cross_entropy(x, labels, {.label_smoothing = 0.2}).item(), 1e-6);
+  }
+}
+
 TEST(CrossEntropy, NamesTheSampleOfAWrongLabel) {
   const Tensor logits = Tensor::zeros({4, 10});
   expect_error<Error>(
@@ -155,7 +192,8 @@ TEST(CrossEntropy, RefusesOperandsThatDoNotGoTogether) {
       "[cross_entropy] logits (..., C) are (4, 10), labels (2,); wanted one "
       "label a sample: (4,)");
   expect_error<ShapeError>([&] { return cross_entropy(logits, Tensor::zeros({4})); },
-                           "[cross_entropy] labels (4,) is f32, wanted i64");
+                           "[cross_entropy] labels are (4,) f32; class labels are i32 or i64, "
+                           "floating ones shares of the classes in the logits' shape (4, 10)");
   expect_error<ShapeError>(
       [&] {
         return cross_entropy(logits, Tensor::from({0, 0, 0, 0}, {4}), {.label_smoothing = 1.5});

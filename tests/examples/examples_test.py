@@ -20,7 +20,7 @@ PROGRAMS = Path(sys.argv.pop()).resolve()
 LIBRARIES = PROGRAMS.parent  # of the same build
 FAKE_PLUGINS = LIBRARIES / "tests/plugins"
 FIELDS = ["epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "images_per_s",
-          "seconds"]
+          "seconds", "waiting", "skipped_steps"]
 
 
 def write_idx(path, sizes, content):

@@ -47,6 +47,16 @@ TEST(TopK, TakesEveryDTypeOfLogitsAndLabels) {
   EXPECT_EQ(top_k_hits(three_by_four.to(DType::f64), wide).correct, 2);
 }
 
+TEST(TopK, TakesTheLargestShareForTheLabel) {
+  const Tensor shares =
+      Tensor::from<float>({0, 0.75f, 0.25f, 0, 0.1f, 0.1f, 0.8f, 0, 1, 0, 0, 0}, {3, 4});
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    EXPECT_EQ(top_k_hits(three_by_four, shares.to(dtype)).correct,
+              top_k_hits(three_by_four, labels({1, 2, 0})).correct);
+  }
+  EXPECT_EQ(top_k_hits(three_by_four, shares, 4).correct, 3);
+}
+
 TEST(TopK, IgnoresNegativeLabelsAndMissesNan) {
   const Hits hits = top_k_hits(three_by_four, labels({-100, 0, -1}));
   EXPECT_EQ(hits.correct, 1);
@@ -58,11 +68,12 @@ TEST(TopK, IgnoresNegativeLabelsAndMissesNan) {
 }
 
 TEST(TopK, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(thrown<ShapeError>([] {
-              top_k_hits(three_by_four, labels({1, 2}));
-            }),
-            "[top_k_hits] wants logits (N, C) and integer labels (N), got (3, 4) f32 cpu and (2,) "
-            "i32 cpu");
+  EXPECT_EQ(
+      thrown<ShapeError>([] {
+        top_k_hits(three_by_four, labels({1, 2}));
+      }),
+      "[top_k_hits] wants logits (N, C) and integer labels (N), or shares of the classes (N, C), "
+      "got (3, 4) f32 cpu and (2,) i32 cpu");
   EXPECT_THAT(thrown<ShapeError>([] { top_k_hits(three_by_four, Tensor::zeros({3})); }),
               HasSubstr("(3,) f32"));
   EXPECT_EQ(thrown<ShapeError>([] {

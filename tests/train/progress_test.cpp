@@ -105,13 +105,15 @@ TEST(JsonLogger, WritesOneObjectALine) {
               .test_loss = 0.125,
               .test_accuracy = 1,
               .images_per_s = 1000,
-              .seconds = 2.5});
+              .seconds = 2.5,
+              .waiting = 0.0625,
+              .skipped_steps = 3});
   logger.log({.epoch = 2, .train_loss = NAN});
   EXPECT_EQ(
       out.str(),
-      R"({"epoch":1,"train_loss":0.5,"train_accuracy":0.25,"test_loss":0.125,"test_accuracy":1.0,"images_per_s":1000.0,"seconds":2.5})"
+      R"({"epoch":1,"train_loss":0.5,"train_accuracy":0.25,"test_loss":0.125,"test_accuracy":1.0,"images_per_s":1000.0,"seconds":2.5,"waiting":0.0625,"skipped_steps":3})"
       "\n"
-      R"({"epoch":2,"train_loss":null,"train_accuracy":null,"test_loss":null,"test_accuracy":null,"images_per_s":0.0,"seconds":0.0})"
+      R"({"epoch":2,"train_loss":null,"train_accuracy":null,"test_loss":null,"test_accuracy":null,"images_per_s":0.0,"seconds":0.0,"waiting":0.0,"skipped_steps":null})"
       "\n");
 }
 

@@ -31,6 +31,7 @@ struct Scale : Layer<Scale> {
 };
 
 Tensor mean_of_outputs(const Tensor& outputs, const Tensor&) { return mean(outputs); }
+Tensor sum_of_outputs(const Tensor& outputs, const Tensor&) { return sum(outputs); }
 
 TensorDataset column(const std::vector<float>& values) {
   const auto n = int64_t(values.size());
@@ -180,6 +181,58 @@ TEST(Trainer, AGradientThatIsNotFiniteIsFoundWhenClipping) {
         Trainer(model, optimizer, {.clip_norm = 1, .loss = loss}).fit(DataLoader(column({0})));
       }),
       HasSubstr("[fit] the norm of the gradients is"));
+  EXPECT_EQ(weight_of(model), 1);
+}
+
+// -- loss scaling ---------------------------------------------------------------------------------
+
+std::vector<float> train_scaled(std::optional<LossScaleOptions> loss_scale) {
+  random::manual_seed(3);
+  Sequential model = classifier();
+  Sgd optimizer(model, {.lr = 0.1, .momentum = 0.9});
+  const DataLoader loader(quadrants(), {.batch_size = 10, .shuffle = true});
+  const auto reports =
+      Trainer(model, optimizer,
+              {.epochs = 3, .accumulate = 2, .clip_norm = 1, .loss_scale = loss_scale})
+          .fit(loader);
+  for (const EpochReport& report : reports) {
+    EXPECT_EQ(report.skipped_steps, loss_scale ? std::optional<int64_t>(0) : std::nullopt);
+  }
+  return all_weights(model);
+}
+
+TEST(Trainer, TrainsTheSameBitsInF32WithLossScaling) {
+  EXPECT_EQ(train_scaled(LossScaleOptions{}), train_scaled({}));
+}
+
+// The loss is w x, its gradient x times the scale in f16: 8 * 65536 overflows, and so does each
+// half of that down to 8 * 8192 = 65536; 8 * 4096 does not.
+TEST(Trainer, CountsTheStepsThatLossScalingSkips) {
+  Scale model;
+  model.to(DType::f16);
+  Sgd optimizer(model, {.lr = 0.0625});
+  const DataLoader loader(
+      TensorDataset(Tensor::full({1, 1}, 8, {.dtype = DType::f16}), Tensor::zeros({1, 1})));
+  Trainer trainer(
+      model, optimizer,
+      {.epochs = 6, .clip_norm = 100, .loss_scale = LossScaleOptions{}, .loss = sum_of_outputs});
+  std::vector<int64_t> skipped;
+  for (const EpochReport& report : trainer.fit(loader)) skipped.push_back(*report.skipped_steps);
+  EXPECT_THAT(skipped, ElementsAre(1, 1, 1, 1, 0, 0));
+  EXPECT_EQ(trainer.loss_scaler()->state().scale, 4096);
+  EXPECT_EQ(model.weight.value.to(DType::f32).item(), 1 - 2 * 0.0625f * 8);
+}
+
+TEST(Trainer, SaysWhenNoLossScaleHelps) {
+  Scale model;
+  Sgd optimizer(model, {.lr = 1});
+  // sqrt of 0 is finite, its derivative is not.
+  const auto loss = [](const Tensor& outputs, const Tensor&) { return mean(sqrt(outputs)); };
+  Trainer trainer(model, optimizer,
+                  {.epochs = 3, .loss_scale = LossScaleOptions{.initial = 2}, .loss = loss});
+  EXPECT_EQ(thrown<Error>([&] { return trainer.fit(DataLoader(column({0}))); }),
+            "[fit] no step of epoch 2 had finite gradients, at the lowest loss scale of 1 either; "
+            "train in bf16 or f32, or lower the learning rate");
   EXPECT_EQ(weight_of(model), 1);
 }
 

@@ -1,0 +1,143 @@
+// Early stopping and best weights.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/error.h>
+#include <adret/optim/sgd.h>
+#include <adret/train/trainer.h>
+#include <adret/train/weights.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/files.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+
+TEST(BestEpoch, ComparesLossesDownwardsAndAccuraciesUpwards) {
+  BestEpoch loss(Metric::test_loss, 0.1), accuracy(Metric::test_accuracy);
+  EXPECT_FALSE(loss.add(1, {.loss = NAN}));
+  EXPECT_EQ(loss.epoch(), 0);
+  EXPECT_TRUE(loss.add(2, {.loss = 3}));
+  EXPECT_FALSE(loss.add(3, {.loss = 2.9375}));  // not by more than 0.1
+  EXPECT_FALSE(loss.add(4, {.loss = NAN}));
+  EXPECT_EQ(loss.epochs_since(), 2);
+  EXPECT_TRUE(loss.add(5, {.loss = 2.875}));
+  EXPECT_EQ(loss.epoch(), 5);
+  EXPECT_EQ(loss.epochs_since(), 0);
+  EXPECT_TRUE(accuracy.add(1, {.loss = 9, .accuracy = 0}));
+  EXPECT_FALSE(accuracy.add(2, {.loss = 1, .accuracy = 0}));
+  EXPECT_TRUE(accuracy.add(3, {.loss = 99, .accuracy = 0.5}));
+  EXPECT_EQ(thrown<Error>([&] { return accuracy.add(4, {.loss = 1}); }),
+            "[fit] the evaluation has no accuracy to compare epochs by, as outputs and targets are "
+            "not those of a classification; use Metric::test_loss");
+}
+
+// One weight w, trained on mean(w x) with x = 1 at rate 1: w falls by 1 an epoch, from 5. The
+// evaluation is |w - 2.25| with x = 1: best at 2 after three epochs.
+struct Scale : Layer<Scale> {
+  Parameter& weight = parameter("weight", Tensor::full({1}, 5));
+  Tensor& calls = buffer("calls", Tensor::zeros({1}));
+  Tensor forward(const Tensor& x) {
+    if (training()) {
+      const NoGrad no_grad;
+      add_(calls, Tensor::ones({1}, {.dtype = calls.dtype()}));
+    }
+    return x * weight.value;
+  }
+  float value() const { return weight.value.to(DType::f32).item(); }
+};
+
+Tensor distance(const Tensor& outputs, const Tensor&) {
+  return grad_enabled() ? mean(outputs) : abs(mean(outputs) - 2.25);
+}
+
+struct Fitted {
+  std::vector<EpochReport> reports;
+  float weight, calls;
+};
+
+Fitted fit(TrainerOptions options, DType dtype = DType::f32) {
+  Scale model;
+  model.to(dtype);
+  Sgd optimizer(model, {.lr = 1});
+  const DataLoader loader(
+      TensorDataset(Tensor::ones({1, 1}, {.dtype = dtype}), Tensor::zeros({1, 1})));
+  options.epochs = 9;
+  options.loss = distance;
+  const auto reports = Trainer(model, optimizer, options).fit(loader, loader);
+  return {reports, model.value(), model.calls.to(DType::f32).item()};
+}
+
+TEST(EarlyStopping, WaitsForABetterEpoch) {
+  const Fitted result = fit({.early_stopping = EarlyStoppingOptions{.patience = 2}});
+  std::vector<double> losses;
+  std::vector<bool> best;
+  for (const EpochReport& report : result.reports) {
+    losses.push_back(*report.test_loss);
+    best.push_back(report.best);
+  }
+  EXPECT_THAT(losses, ElementsAre(1.75, 0.75, 0.25, 1.25, 2.25));
+  EXPECT_THAT(best, ElementsAre(true, true, true, false, false));
+  EXPECT_EQ(result.weight, 0);  // it ends with its own weights
+}
+
+TEST(EarlyStopping, CountsSmallGainsAsNone) {
+  const Fitted result =
+      fit({.early_stopping = EarlyStoppingOptions{.patience = 1, .min_delta = 0.75}});
+  EXPECT_EQ(result.reports.size(), 3u);  // 1.75, 0.75, 0.25
+}
+
+TEST(BestWeights, AreRestoredWithBuffersAndMasters) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Fitted result = fit({.best_weights = BestWeightsOptions{}}, dtype);
+    EXPECT_EQ(result.reports.size(), 9u);
+    EXPECT_EQ(result.weight, 2) << dtype;
+    EXPECT_EQ(result.calls, 3) << dtype;
+  }
+}
+
+TEST(BestWeights, AreWrittenToAFileAndLeftThere) {
+  const TempDir folder;
+  const auto path = folder / "best.safetensors";
+  const Fitted result = fit({.early_stopping = EarlyStoppingOptions{.patience = 4},
+                             .best_weights = BestWeightsOptions{.restore = false, .path = path}});
+  EXPECT_EQ(result.weight, 5 - 7);  // 3 epochs and 4 more
+  const TensorFile file = read_tensors(path);
+  EXPECT_EQ(file.tensors[0].tensor.item(), 2);
+  EXPECT_EQ(file.metadata.at("epoch"), "3");
+}
+
+// Averages of decay 0.5 from 5: 4.5, 3.75, 2.875, 1.9375: best in the fourth epoch.
+TEST(BestWeights, AreTheAveragesWhereThoseAreEvaluated) {
+  const Fitted result = fit({.average = WeightAverageOptions{.decay = 0.5, .warm_up = false},
+                             .best_weights = BestWeightsOptions{}});
+  EXPECT_EQ(result.weight, 1.9375f);
+  EXPECT_NEAR(*result.reports[3].test_loss, 0.3125, 1e-6);
+}
+
+TEST(BestWeights, NeedAnEvaluationAndOptionsInRange) {
+  Scale model;
+  Sgd optimizer(model, {.lr = 1});
+  const DataLoader loader(TensorDataset(Tensor::ones({1, 1}), Tensor::zeros({1, 1})));
+  EXPECT_EQ(thrown<Error>([&] {
+              return Trainer(model, optimizer, {.best_weights = BestWeightsOptions{}}).fit(loader);
+            }),
+            "[fit] early_stopping and best_weights go by the evaluation; give a validation set");
+  EXPECT_EQ(thrown<Error>([&] {
+              Trainer(model, optimizer,
+                      {.early_stopping = EarlyStoppingOptions{.patience = 0, .min_delta = -1}});
+            }),
+            "[Trainer] early_stopping wants a patience of 1 epoch or more and a min_delta not "
+            "negative, got 0 and -1");
+}
+
+}  // namespace
+}  // namespace adret

@@ -1,0 +1,38 @@
+// What a training run tells about itself.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace adret {
+
+// Of the epoch so far, weighted by samples. Accuracies are there for outputs (N, C) and integer
+// targets (N), and for targets (N, C) that are shares of the classes (from mixup, for one), of
+// which the largest counts.
+struct BatchReport {
+  int64_t epoch = 0, epochs = 0;   // from 1
+  int64_t batch = 0, batches = 0;  // from 0
+  int64_t samples = 0, samples_of_epoch = 0;
+  double loss = 0;
+  std::optional<double> accuracy = {};
+};
+
+struct EpochReport {
+  int64_t epoch = 0;  // from 1
+  double train_loss = 0;
+  std::optional<double> train_accuracy = {};
+  std::optional<double> test_loss = {}, test_accuracy = {};
+  double images_per_s = 0;  // of training
+  double seconds = 0;       // of training, without the evaluation
+  double waiting = 0;       // share of the seconds spent waiting for data, in 0..1
+  std::optional<int64_t> skipped_steps = {};  // for gradients that were not finite; of loss scaling
+  bool best = false;  // of all epochs so far, where early stopping or best weights watch
+};
+
+struct Evaluation {
+  double loss = 0;
+  std::optional<double> accuracy = {};
+  int64_t samples = 0;
+};
+
+}  // namespace adret
