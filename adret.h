@@ -39,7 +39,9 @@
 #include <adret/data/image_file.h>
 #include <adret/data/image_folder.h>
 #include <adret/data/loader.h>
+#include <adret/data/mix.h>
 #include <adret/data/mnist.h>
+#include <adret/data/resize.h>
 #include <adret/data/transforms.h>
 #include <adret/layers/activation.h>
 #include <adret/layers/conv.h>

@@ -243,4 +243,43 @@ Tensor Augment::gather(const Tensor& images, const SampleIds& samples) const {
   return apply(images, samples.ids, samples);
 }
 
+// -- colours -------------------------------------------------------------------------------------
+
+ColorJitter::ColorJitter(ColorJitterOptions options)
+    : seed_(options.seed.value_or(random::seed())) {
+  const auto fixed = [](const char* what, Range range, double least, double most) {
+    if (!(range.low >= least && range.low <= range.high && range.high <= most)) {
+      throw Error(fmt::format("[color_jitter] {} is {}..{}, wanted a range within {}..{}", what,
+                              range.low, range.high, least, most));
+    }
+    return std::array{int32_t(std::lround(range.low * 0x1p16)),
+                      int32_t(std::lround(range.high * 0x1p16))};
+  };
+  params_ = {.brightness = fixed("brightness", options.brightness, 0, 32),
+             .contrast = fixed("contrast", options.contrast, 0, 32),
+             .saturation = fixed("saturation", options.saturation, 0, 32),
+             .hue = fixed("hue", options.hue, -0.5, 0.5)};
+}
+
+Tensor ColorJitter::operator()(const Tensor& images, const SampleIds& samples) const {
+  if (images.rank() != 4 || images.dtype() != DType::u8 || images.size(3) != 3 ||
+      images.size(0) != samples.ids.numel()) {
+    throw ShapeError(fmt::format("[color_jitter] wants images ({}, H, W, 3) u8, got {}",
+                                 samples.ids.numel(), to_string(TensorView(images))));
+  }
+  const Tensor y = Tensor::empty(images.shape(), {.dtype = DType::u8, .device = images.device()});
+  run(kernels::JitterColors{.x = images,
+                            .ids = samples.ids,
+                            .epoch = samples.epoch,
+                            .y = y,
+                            .key = {.seed = seed_, .stream = RandomStream::augment},
+                            .jitter = params_});
+  return y;
+}
+
+void ColorJitter::operator()(Batch& batch) const {
+  batch.inputs =
+      (*this)(batch.inputs, SampleIds(batch.indices, batch.epoch, batch.inputs.device()));
+}
+
 }  // namespace adret

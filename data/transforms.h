@@ -114,4 +114,33 @@ class Augment {
   kernels::AugmentParams params_;
 };
 
+// Factors are uniform in their ranges; 1 changes nothing. Of a hue the share of a turn, in
+// -0.5..0.5.
+struct ColorJitterOptions {
+  Range brightness = {1, 1};
+  Range contrast = {1, 1};
+  Range saturation = {1, 1};
+  Range hue = {0, 0};
+  std::optional<uint64_t> seed = {};  // unset: random::seed() when the transform is made
+};
+
+// Brightness, contrast, saturation and hue of u8 images (N, H, W, 3), in an order that is drawn
+// too, as Pillow's ImageEnhance has them and torchvision's adjust_hue. Draws as Augment does. As a
+// loader's transform before another one:
+//
+//   .transform = [=](Batch& batch) { jitter(batch); augment(batch); }
+class ColorJitter {
+ public:
+  // Throws Error for factors outside 0..32 and hues outside -0.5..0.5.
+  explicit ColorJitter(ColorJitterOptions options);
+
+  // One image a sample. Throws ShapeError for others.
+  Tensor operator()(const Tensor& images, const SampleIds& samples) const;
+  void operator()(Batch& batch) const;
+
+ private:
+  uint64_t seed_;
+  kernels::JitterParams params_;
+};
+
 }  // namespace adret

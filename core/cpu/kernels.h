@@ -50,6 +50,9 @@ void run(const kernels::AverageWeights&);
 void run(const kernels::MuonDirection&);
 void run(const kernels::MuonStep&);
 void run(const kernels::AugmentImages&);
+void run(const kernels::ResampleImages&);
+void run(const kernels::JitterColors&);
+void run(const kernels::MixImages&);
 void run(const kernels::Custom&);
 
 }  // namespace adret::cpu

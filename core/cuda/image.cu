@@ -1,13 +1,25 @@
-// Augmentation of images: a block works out what is drawn for its image and writes it in vectors.
+// Batches of images: where something is drawn, a block works it out once for its image.
 #include <adret/core/cuda/fast_divisor.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
+#include <adret/core/kernels/color_plan.h>
 #include <adret/core/kernels/image_plan.h>
 
 namespace adret::cuda {
 namespace {
 
 using namespace kernels;
+
+constexpr int block_threads = 256;
+
+// Blocks of which each does a few vectors a thread of one image.
+Grid grid_by_image(int64_t images, int64_t elements, int n) {
+  const int64_t parts =
+      std::min<int64_t>(divide_up(elements, int64_t(n) * block_threads * 4), 65535);
+  return {.blocks = dim3(unsigned(images), unsigned(parts)), .threads = block_threads};
+}
+
+// -- augmentation --------------------------------------------------------------------------------
 
 struct Augmentation {
   AugmentParams params;
@@ -87,13 +99,154 @@ __global__ void augment_images(const uint8_t* x, const int64_t* indices, const i
 
 template <class T, int n>
 void augment_in(const Context& context, const AugmentImages& call, const Augmentation& a) {
-  constexpr int threads = 256, vectors_per_thread = 4;
-  const int64_t parts =
-      std::min<int64_t>(divide_up(a.elements, n * threads * vectors_per_thread), 65535);
-  const Grid grid{.blocks = dim3(unsigned(call.y.shape[0]), unsigned(parts)), .threads = threads};
-  launch(context, augment_images<T, n>, grid, call.x.as<const uint8_t>(),
-         call.indices.as<const int64_t>(), call.ids.as<const int64_t>(),
+  launch(context, augment_images<T, n>, grid_by_image(call.y.shape[0], a.elements, n),
+         call.x.as<const uint8_t>(), call.indices.as<const int64_t>(), call.ids.as<const int64_t>(),
          call.epoch.as<const int64_t>(), call.y.as<T>(), a);
+}
+
+// -- resampling ----------------------------------------------------------------------------------
+
+constexpr int weight_bits = 22;
+
+// A thread sums for one level of y: j of `inner` dense ones at a place of an image.
+template <class Divisor>
+__global__ void resample_images(const uint8_t* x, const int32_t* weights, uint8_t* y,
+                                Divisor by_inner, Divisor by_places, int64_t from, int64_t columns,
+                                typename Divisor::Index count) {
+  using Index = typename Divisor::Index;
+  const int64_t inner = int64_t(by_inner.divisor());
+  for (Index i = Index(first_item()); i < count; i += Index(all_threads())) {
+    const Index item = by_inner.quotient(i), image = by_places.quotient(item);
+    const int64_t place = int64_t(item - image * by_places.divisor());
+    const int32_t* const row = weights + place * columns;
+    const uint8_t* at =
+        x + (int64_t(image) * from + row[0]) * inner + int64_t(i - item * by_inner.divisor());
+    int32_t sum = 1 << (weight_bits - 1);
+    for (int32_t k = 0; k < row[1]; ++k, at += inner) sum += row[2 + k] * int32_t(*at);
+    sum >>= weight_bits;
+    y[i] = uint8_t(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+  }
+}
+
+// -- colours -------------------------------------------------------------------------------------
+
+struct Jittering {
+  JitterParams params;
+  uint32_t key[2], call;
+};
+
+__device__ inline Rgb pixel_at(const uint8_t* p) { return {p[0], p[1], p[2]}; }
+
+// Block i jitters image i: once through it for the mean gray level, once for the result.
+__global__ void jitter_colors(const uint8_t* x, const int64_t* ids, const int64_t* epoch,
+                              uint8_t* y, int64_t pixels,
+                              const __grid_constant__ Jittering jittering) {
+  __shared__ JitterPlan plan;
+  __shared__ unsigned long long sum;
+  if (threadIdx.x == 0) {
+    const int64_t id = ids ? ids[blockIdx.x] : 0;
+    plan = plan_colors(jittering.params, SampleWords(jittering.key[0], jittering.key[1],
+                                                     jittering.call, id, epoch ? *epoch : 0));
+    sum = 0;
+  }
+  __syncthreads();
+  const uint8_t* const from = x + int64_t(blockIdx.x) * pixels * 3;
+  uint8_t* const to = y + int64_t(blockIdx.x) * pixels * 3;
+  if (plan.needs_mean()) {
+    unsigned long long part = 0;
+    for (int64_t i = threadIdx.x; i < pixels; i += blockDim.x) {
+      part += unsigned(gray_level(apply_colors(plan, pixel_at(from + 3 * i), true)));
+    }
+    atomicAdd(&sum, part);  // of integers: the same in any order
+    __syncthreads();
+    if (threadIdx.x == 0) plan.mean = mean_level(sum, uint64_t(pixels));
+    __syncthreads();
+  }
+  for (int64_t i = threadIdx.x; i < pixels; i += blockDim.x) {
+    const Rgb p = apply_colors(plan, pixel_at(from + 3 * i), false);
+    to[3 * i] = uint8_t(p.r);
+    to[3 * i + 1] = uint8_t(p.g);
+    to[3 * i + 2] = uint8_t(p.b);
+  }
+}
+
+// -- mixing --------------------------------------------------------------------------------------
+
+struct Mixing {
+  FastDivisor by_channels, by_width;
+  int32_t channels, width;
+  uint32_t elements;  // of an image
+};
+
+// Block (i, part) mixes its part of image i, `n` elements at a time.
+template <class T, int n>
+__global__ void mix_images(const T* x, const int64_t* partners, const MixWords* words, T* y,
+                           Mixing mixing) {
+  using A = Accumulator<T>;
+  const MixWords word = *words;
+  const A kept = A(word.kept) * A(0x1p-24);
+  const T* const own = x + int64_t(blockIdx.x) * mixing.elements;
+  const T* const other = x + partners[blockIdx.x] * mixing.elements;
+  T* const out = y + int64_t(blockIdx.x) * mixing.elements;
+  const uint32_t step = gridDim.y * blockDim.x * n;
+  for (uint32_t first = (blockIdx.y * blockDim.x + threadIdx.x) * n; first < mixing.elements;
+       first += step) {
+    const uint32_t pixel = mixing.by_channels.quotient(first);
+    int32_t c = int32_t(first - pixel * uint32_t(mixing.channels));
+    int32_t row = int32_t(mixing.by_width.quotient(pixel));
+    int32_t column = int32_t(pixel) - row * mixing.width;
+    const auto from_own = *reinterpret_cast<const Vector<T, n>*>(own + first);
+    const auto from_other = *reinterpret_cast<const Vector<T, n>*>(other + first);
+    Vector<T, n> values;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      if (k > 0 && ++c == mixing.channels) {
+        c = 0;
+        if (++column == mixing.width) {
+          column = 0;
+          ++row;
+        }
+      }
+      const bool within =
+          row >= word.top && row < word.bottom && column >= word.left && column < word.right;
+      const A a = widen(from_own.at[k]), b = widen(from_other.at[k]);
+      values.at[k] = within      ? from_other.at[k]
+                     : kept == 1 ? from_own.at[k]
+                                 : narrow<T>(fma(kept, a - b, b));
+    }
+    *reinterpret_cast<Vector<T, n>*>(out + first) = values;
+  }
+}
+
+template <class Target, class Label>
+__global__ void mix_targets(const Label* labels, const int64_t* partners, const MixWords* words,
+                            Target* targets, int64_t classes, int64_t count) {
+  const int64_t kept = words->target_kept, whole = int64_t(1) << 24;
+  for (int64_t i = first_item(); i < count; i += all_threads()) {
+    const int64_t sample = i / classes, c = i - sample * classes;
+    const int64_t own = int64_t(labels[sample]), other = int64_t(labels[partners[sample]]);
+    if (own < 0 || own >= classes || other < 0 || other >= classes) {
+      targets[i] = Target(NAN);
+    } else {
+      const int64_t share = (c == own ? kept : 0) + (c == other ? whole - kept : 0);
+      targets[i] = Target(share) * Target(0x1p-24);
+    }
+  }
+}
+
+template <class T, int n>
+void mix_in(const Context& context, const MixImages& call, const Mixing& mixing) {
+  launch(context, mix_images<T, n>, grid_by_image(call.x.shape[0], mixing.elements, n),
+         call.x.as<const T>(), call.partners.as<const int64_t>(), call.words.as<const MixWords>(),
+         call.y.as<T>(), mixing);
+}
+
+template <class Target, class Label>
+void mix_targets_of(const Context& context, const MixImages& call) {
+  const int64_t count = call.targets.numel();
+  launch(context, mix_targets<Target, Label>, grid_for(context, count),
+         call.labels.as<const Label>(), call.partners.as<const int64_t>(),
+         call.words.as<const MixWords>(), call.targets.as<Target>(), call.targets.shape[1], count);
 }
 
 }  // namespace
@@ -125,6 +278,59 @@ void run(Context& context, const kernels::AugmentImages& call) {
   };
   if (call.y.dtype == DType::u8) return augment(uint8_t{});
   dispatch_float(call.y.dtype, call.name, augment);
+}
+
+void run(Context& context, const kernels::ResampleImages& call) {
+  const int64_t count = call.y.numel();
+  if (count == 0) return;
+  const int64_t inner = call.dim == 1 ? call.x.shape[2] * call.x.shape[3] : call.x.shape[3];
+  with_divisor(inner, count, [&](auto by_inner) {
+    using Divisor = decltype(by_inner);
+    using Index = typename Divisor::Index;
+    launch(context, resample_images<Divisor>, grid_for(context, count), call.x.as<const uint8_t>(),
+           call.weights.as<const int32_t>(), call.y.as<uint8_t>(), by_inner,
+           Divisor(Index(call.y.shape[call.dim])), call.x.shape[call.dim], call.weights.shape[1],
+           Index(count));
+  });
+}
+
+void run(Context& context, const kernels::JitterColors& call) {
+  if (call.y.numel() == 0) return;
+  const auto key = philox_key(call.key);
+  const Jittering jittering{.params = call.jitter, .key = {key[0], key[1]}, .call = call.key.call};
+  launch(context, jitter_colors,
+         Grid{.blocks = dim3(unsigned(call.x.shape[0])), .threads = block_threads},
+         call.x.as<const uint8_t>(), call.ids.as<const int64_t>(), call.epoch.as<const int64_t>(),
+         call.y.as<uint8_t>(), call.x.shape[1] * call.x.shape[2], jittering);
+}
+
+void run(Context& context, const kernels::MixImages& call) {
+  const int64_t images = call.x.shape[0];
+  if (call.y.numel() > 0) {
+    const Mixing mixing{.by_channels = FastDivisor(uint32_t(call.x.shape[3])),
+                        .by_width = FastDivisor(uint32_t(call.x.shape[2])),
+                        .channels = int32_t(call.x.shape[3]),
+                        .width = int32_t(call.x.shape[2]),
+                        .elements = uint32_t(call.x.numel() / images)};
+    dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+      using T = decltype(zero);
+      constexpr int n = 16 / int(sizeof(T));
+      if (aligned_16(call.x.as<T>(), call.y.as<T>()) && mixing.elements % n == 0) {
+        mix_in<T, n>(context, call, mixing);
+      } else {
+        mix_in<T, 1>(context, call, mixing);
+      }
+    });
+  }
+  if (call.targets.numel() == 0) return;
+  const bool wide = call.targets.dtype == DType::f64;
+  if (call.labels.dtype == DType::i32) {
+    wide ? mix_targets_of<double, int32_t>(context, call)
+         : mix_targets_of<float, int32_t>(context, call);
+  } else {
+    wide ? mix_targets_of<double, int64_t>(context, call)
+         : mix_targets_of<float, int64_t>(context, call);
+  }
 }
 
 }  // namespace adret::cuda

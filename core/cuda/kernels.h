@@ -51,6 +51,9 @@ void run(Context&, const kernels::AverageWeights&);
 void run(Context&, const kernels::MuonDirection&);
 void run(Context&, const kernels::MuonStep&);
 void run(Context&, const kernels::AugmentImages&);
+void run(Context&, const kernels::ResampleImages&);
+void run(Context&, const kernels::JitterColors&);
+void run(Context&, const kernels::MixImages&);
 void run(Context&, const kernels::Custom&);
 
 }  // namespace adret::cuda

@@ -38,7 +38,7 @@ class SampleWords {
 
 // What each block is for.
 inline constexpr uint32_t crop_and_flip_block = 0, cutout_block = 1, erasing_block = 2,
-                          parity_block = 12;
+                          parity_block = 12, color_block = 13, color_order_block = 14;
 inline constexpr uint32_t erasing_attempts = 10;
 
 // Uniform in 0..count-1 to within 2^-32 of each other, for counts up to 2^32.

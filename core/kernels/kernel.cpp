@@ -270,6 +270,15 @@ std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
 std::string AugmentImages::params() const {
   return fmt::format("{} {}", draw(key), to_string(augment));
 }
+std::string ResampleImages::params() const { return fmt::format("dim {}", dim); }
+std::string JitterColors::params() const {
+  const auto range = [](const std::array<int32_t, 2>& r) {
+    return fmt::format("{:.4g}..{:.4g}", r[0] * 0x1p-16, r[1] * 0x1p-16);
+  };
+  return fmt::format("{} brightness {} contrast {} saturation {} hue {}", draw(key),
+                     range(jitter.brightness), range(jitter.contrast), range(jitter.saturation),
+                     range(jitter.hue));
+}
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
 std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
 std::string UpdateLossScale::params() const {

@@ -33,7 +33,7 @@ using AnyKernel =
                  CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
                  RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
                  GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages,
-                 UpdateLossScale, AverageWeights, Custom>;
+                 UpdateLossScale, AverageWeights, ResampleImages, JitterColors, MixImages, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -340,5 +340,105 @@ TEST(AugmentImages, PrintsWhatItDraws) {
             "8");
 }
 
+// -- resampling, colours and mixing: tests/data/ compare them with Pillow and torchvision --------
+
+// By hand: places 1 and 2 of a weight of 1/4 and 3/4, and a sum that is clipped on either side.
+TEST(ResampleImages, SumsWeightsAlongEitherDimension) {
+  constexpr int32_t one = 1 << 22;
+  const Tensor weights =
+      Tensor::from<int32_t>({1, 2, one / 4, 3 * one / 4, 0, 1, one, 0, 1, 2, -one / 2, one,  //
+                             0, 2, one, one / 2},
+                            {4, 4});
+  const Levels x = {0, 100, 201, 255, 10, 20};
+  // 175.75, -100, 151, 50; 17.5, 255, 15, 260.
+  const Levels columns = {176, 0, 151, 50, 18, 255, 15, 255};
+  // (1, 2, 3, 1) along its columns; the two rows are the runs above.
+  for (const int dim : {1, 2}) {
+    const Tensor in = Tensor::from(x, dim == 2 ? Shape{1, 2, 3, 1} : Shape{2, 3, 1, 1});
+    const Tensor y =
+        Tensor::empty(dim == 2 ? Shape{1, 2, 4, 1} : Shape{2, 4, 1, 1}, {.dtype = DType::u8});
+    run(kernels::ResampleImages{.x = in, .weights = weights, .y = y, .dim = dim});
+    EXPECT_EQ(y.to_vector<uint8_t>(), columns) << dim;
+  }
+}
+
+TEST(ResampleImages, TakesRunsOfAnyLength) {
+  constexpr int32_t half = 1 << 21;
+  const Tensor weights = Tensor::from<int32_t>({0, 2, half, half}, {1, 4});
+  for (const int64_t width : {1, 85, 86, 300}) {
+    const Tensor x = images_of({2, 2, width, 3});
+    const Tensor y = Tensor::empty({2, 1, width, 3}, {.dtype = DType::u8});
+    run(kernels::ResampleImages{.x = x, .weights = weights, .y = y, .dim = 1});
+    const Levels from = x.to_vector<uint8_t>(), to = y.to_vector<uint8_t>();
+    const size_t run = size_t(width) * 3;
+    for (size_t i = 0; i < 2 * run; ++i) {
+      const size_t image = i / run, at = image * 2 * run + i % run;
+      ASSERT_EQ(to[i], (from[at] + from[at + run] + 1) / 2) << width << " " << i;
+    }
+  }
+}
+
+TEST(JitterColors, ContrastGoesToTheMeanLevel) {
+  // Gray levels 10 and 41: the mean 25.5 is rounded up. Half of the way, rounded down.
+  const Tensor x = Tensor::from<uint8_t>({10, 10, 10, 41, 41, 41}, {1, 1, 2, 3});
+  const Tensor y = Tensor::empty({1, 1, 2, 3}, {.dtype = DType::u8});
+  run(kernels::JitterColors{
+      .x = x, .y = y, .key = key_of(1), .jitter = {.contrast = {1 << 15, 1 << 15}}});
+  EXPECT_EQ(y.to_vector<uint8_t>(), (Levels{18, 18, 18, 33, 33, 33}));
+}
+
+// Shares of 1/4 are exact. Image 0 is 1, image 1 is 5; the box takes the partner's pixels.
+TEST(MixImages, MixesOutsideOfTheBoxAndReplacesWithin) {
+  constexpr int64_t quarter = int64_t(1) << 22;
+  const Guarded<float> x({2, 2, 3, 1}, {1, 1, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5});
+  const Tensor partners = words({1, 0});
+  const Tensor mixed = words({quarter, 0, 1, 1, 3, 3 * quarter});
+  for (const DType dtype : {DType::i32, DType::i64}) {
+    const Tensor labels = dtype == DType::i32 ? Tensor::from<int32_t>({2, 0}, {2}) : words({2, 0});
+    const Guarded<float> y({2, 2, 3, 1}), targets({2, 3});
+    run(kernels::MixImages{.x = x,
+                           .labels = labels,
+                           .partners = partners,
+                           .words = mixed,
+                           .y = y,
+                           .targets = targets});
+    EXPECT_EQ(y.values(), (std::vector<double>{4, 5, 5, 4, 4, 4, 2, 1, 1, 2, 2, 2}));
+    EXPECT_EQ(targets.values(), (std::vector<double>{0.25, 0, 0.75, 0.75, 0, 0.25}));
+    EXPECT_TRUE(y.guards_intact() && targets.guards_intact());
+  }
+}
+
+TEST(MixImages, KeepsWhatIsKeptWholeAndMarksWrongLabels) {
+  const std::vector<double> values = random_values(4 * 5 * 8 * 3, 3);
+  const Guarded<float> x({4, 5, 8, 3}, values), y({4, 5, 8, 3}), targets({4, 2});
+  const Tensor labels = Tensor::from<int32_t>({0, 1, 2, 1}, {4}), partners = words({3, 2, 1, 0});
+  const Tensor whole = words({int64_t(1) << 24, 0, 0, 0, 0, int64_t(1) << 24});
+  run(kernels::MixImages{
+      .x = x, .labels = labels, .partners = partners, .words = whole, .y = y, .targets = targets});
+  EXPECT_EQ(y.values(), x.values());
+  const std::vector<double> rows = targets.values();
+  EXPECT_EQ(rows[0], 1);
+  EXPECT_TRUE(std::isnan(rows[2]) && std::isnan(rows[3]) && std::isnan(rows[4]));
+  EXPECT_EQ(rows[7], 1);
+}
+
+TEST(MixImages, MixesByTheShare) {
+  const std::vector<double> values = random_values(4 * 5 * 8 * 4, 4);
+  const Guarded<float> x({4, 5, 8, 4}, values), y({4, 5, 8, 4}), targets({4, 2});
+  const Tensor labels = Tensor::from<int32_t>({0, 1, 0, 1}, {4}), partners = words({3, 2, 1, 0});
+  const int64_t kept = 5'000'000;
+  const Tensor mixed = words({kept, 0, 0, 0, 0, kept});
+  run(kernels::MixImages{
+      .x = x, .labels = labels, .partners = partners, .words = mixed, .y = y, .targets = targets});
+  std::vector<double> expected;
+  const double share = double(kept) / (1 << 24);
+  for (size_t i = 0; i < 640; ++i) {
+    const size_t other = (3 - i / 160) * 160 + i % 160;
+    expected.push_back(share * values[i] + (1 - share) * values[other]);
+  }
+  expect_close(y.values(), expected, {.absolute = 2e-7}, "mixed");
+  EXPECT_EQ(targets.values()[0], share);
+}
+
 }  // namespace
 }  // namespace adret

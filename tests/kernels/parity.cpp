@@ -68,6 +68,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         const auto is = [&](auto... names) { return ((operand == names) || ...); };
         if constexpr (is_batch_norm<K>) return !is("x", "y", "dx", "dy", "residual", "dresidual");
         if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
+        if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
         return false;
       },
@@ -198,6 +199,7 @@ Bound bound(const kernels::CrossEntropyBackward& k) {
   result.knows_f32 = true;  // log_sum_exp
   return result;
 }
+Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
 Bound bound(const kernels::DropoutForward&) { return {}; }
 Bound bound(const kernels::DropoutBackward&) { return {}; }
 Bound bound(const kernels::SgdStep&) { return sums(1, 0); }
