@@ -27,8 +27,8 @@ struct TrainerOptions {
   int64_t epochs = 1;
   // Above 1 to go on with a run: orders, rates and dropout are those of its remaining epochs.
   int64_t first_epoch = 1;
-  // Batches that make one step, from the mean of their gradients weighted by samples; the last step
-  // of an epoch takes what is left. Schedules count steps.
+  // Batches that make one step, from the mean of their gradients weighted by samples, which add up
+  // in the weights' dtype; the last step of an epoch takes what is left. Schedules count steps.
   int64_t accumulate = 1;
   LrSchedule schedule = {};  // of the step from 0; unset: the optimizer's rates stay
   double clip_norm = 0;      // of all gradients together; 0: no clipping

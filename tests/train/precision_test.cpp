@@ -6,6 +6,7 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
+#include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
@@ -15,8 +16,10 @@
 #include <adret/layers/models/resnet.h>
 #include <adret/optim/adam.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/trainer.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -132,6 +135,42 @@ TEST(Precision, NormalisationAndOptimizerStateStayInF32) {
       EXPECT_NE(size_of(state.tensor.dtype()), 2u) << state.name;
     }
   }
+}
+
+// How often each kernel is run while it lives.
+struct KernelCounts final : Decorator {
+  void run(const Kernel& call) override {
+    ++counts[kernel_name(call)];
+    forward(call);
+  }
+  std::map<std::string, int> counts;
+};
+
+// In an epoch of three steps.
+std::map<std::string, int> kernels_of(const TrainerOptions& options) {
+  random::manual_seed(5);
+  const Data data({6, 8, 8, 3}, DType::f32);
+  const DataLoader loader(TensorDataset(data.images, data.labels, 10), {.batch_size = 2});
+  Everything model;
+  Sgd optimizer(model, {.lr = 0.01});
+  Trainer trainer(model, optimizer, options);
+  KernelCounts kernels;
+  trainer.fit(loader);
+  return kernels.counts;
+}
+
+// On a GPU each costs the host some 5 us.
+TEST(Precision, AddsFewKernelsToAStep) {
+  auto expected = kernels_of({});
+  expected["update_loss_scale"] += 3;
+  expected["binary"] += 2 * 3;           // the loss times the scale, and the way back
+  expected["average_weights"] += 2 * 3;  // of the parameters, and of the running statistics
+  EXPECT_EQ(kernels_of({.loss_scale = LossScaleOptions{}, .average = WeightAverageOptions{}}),
+            expected);
+  expected = kernels_of({});
+  expected["gradient_norm"] += 3;
+  expected["clip_by_norm"] += 3;
+  EXPECT_EQ(kernels_of({.clip_norm = 1}), expected);
 }
 
 }  // namespace
