@@ -6,8 +6,10 @@
 #include <adret/data/image_folder.h>
 #include <adret/data/image_list.h>
 #include <adret/data/input_file.h>
+#include <adret/data/resize.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -50,8 +52,36 @@ std::string without_prefix(const DataError& error, const fs::path& path) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
-Tensor images_of(const ImageSize& size, int64_t count) {
-  return Tensor::empty({count, size.height, size.width, size.channels}, {.dtype = DType::u8});
+Shape shape_of(const ImageSize& size) { return {size.height, size.width, size.channels}; }
+
+Tensor decode_file(const fs::path& path, int channels) {
+  Tensor image;
+  decode_file(path, channels, [&](const ImageSize& size) {
+    image = Tensor::empty(shape_of(size), {.dtype = DType::u8});
+    return image.span<uint8_t>().data();
+  });
+  return image;
+}
+
+// Decodes, and makes the size that the options want.
+void load_file(const fs::path& path, const ImageFolderOptions& options, PixelPlace place) {
+  const bool crops = options.center_crop != Size2();
+  if (options.resize == Size2() && options.resize_shorter_side == 0 && !crops) {
+    return decode_file(path, options.channels, place);
+  }
+  Tensor image = decode_file(path, options.channels);
+  try {
+    if (options.resize != Size2()) image = resize(image, options.resize);
+    if (options.resize_shorter_side) {
+      image = resize_shorter_side(image, options.resize_shorter_side);
+    }
+    if (crops) image = center_crop(image, options.center_crop);
+  } catch (const ShapeError& error) {
+    throw DataError(fmt::format("[ImageFolder] {}: {}", path.string(), error.what()));
+  }
+  const auto pixels = image.span<uint8_t>();
+  std::copy(pixels.begin(), pixels.end(),
+            place({image.size(0), image.size(1), int(image.size(2))}));
 }
 
 }  // namespace
@@ -85,6 +115,9 @@ ImageFolder::ImageFolder(const fs::path& source, ImageList list, const ImageFold
     throw Error(fmt::format("[ImageFolder] channels may be 0 (the files' own), 1, 3 or 4, got {}",
                             options_.channels));
   }
+  if (options_.resize != Size2() && options_.resize_shorter_side != 0) {
+    throw Error("[ImageFolder] set resize or resize_shorter_side, not both");
+  }
   if (options_.bad_files == BadFiles::skip) leave_out_bad_files();
   check_classes(source);
 }
@@ -113,7 +146,7 @@ void ImageFolder::leave_out_bad_files() {
       size(),
       [&](int64_t i) {
         std::unique_ptr<uint8_t[]> pixels;
-        decode_file(items_[size_t(i)].path, options_.channels, [&](const ImageSize& size) {
+        load_file(items_[size_t(i)].path, options_, [&](const ImageSize& size) {
           pixels = std::make_unique_for_overwrite<uint8_t[]>(size_t(size.pixels() * size.channels));
           return pixels.get();
         });
@@ -144,12 +177,11 @@ const ImageFolder::Item& ImageFolder::item(int64_t index) const {
 Sample ImageFolder::get(int64_t index) const {
   const Item& wanted = item(index);
   Tensor image;
-  decode_file(wanted.path, options_.channels, [&](const ImageSize& size) {
-    image = images_of(size, 1);
+  load_file(wanted.path, options_, [&](const ImageSize& size) {
+    image = Tensor::empty(shape_of(size), {.dtype = DType::u8});
     return image.span<uint8_t>().data();
   });
-  return {.input = image.alias(image.shape().without(0)),
-          .target = Tensor::from({int32_t(wanted.label)}, {})};
+  return {.input = image, .target = Tensor::from({int32_t(wanted.label)}, {})};
 }
 
 Batch ImageFolder::get_batch(const BatchRequest& request) const {
@@ -160,17 +192,17 @@ Batch ImageFolder::get_batch(const BatchRequest& request) const {
   uint8_t* pixels = nullptr;
   const auto decode = [&](int64_t i) {
     const fs::path& file = path(indices[size_t(i)]);
-    decode_file(file, options_.channels, [&](const ImageSize& size) {
+    load_file(file, options_, [&](const ImageSize& size) {
+      const Shape shape = shape_of(size);
       if (!images.defined()) {
-        images = images_of(size, int64_t(indices.size()));
-        first = images.shape().without(0);
+        first = shape;
+        images = Tensor::empty(shape.inserted(0, int64_t(indices.size())), {.dtype = DType::u8});
         pixels = images.span<uint8_t>().data();
       }
-      const Shape shape = {size.height, size.width, size.channels};
       if (shape != first) {
         throw DataError(fmt::format(
             "[ImageFolder] {}: expected an image {} like {}, found {}; the "
-            "images of a batch must be alike",
+            "images of a batch must be alike, for instance by the options for resizing",
             file.string(), to_string(first), path(indices[0]).string(), to_string(shape)));
       }
       return pixels + i * first.numel();

@@ -1,6 +1,7 @@
 // Data sets of image files: a folder for each class, or a list of files with their labels.
 #pragma once
 
+#include <adret/core/size2.h>
 #include <adret/data/dataset.h>
 
 #include <cstdint>
@@ -16,6 +17,11 @@ enum class BadFiles { error, skip };
 struct ImageFolderOptions {
   // 1 gray, 3 RGB, 4 RGBA, whatever the files have; 0: the files' own, which must be alike.
   int channels = 3;
+  // First every image is resized (data/resize.h) to a size, or so that its shorter side has a
+  // length; then its centre is cut out. Unset: images must be of one size.
+  Size2 resize = {};
+  int64_t resize_shorter_side = 0;
+  Size2 center_crop = {};
   // error: listing throws for what it sees, as empty classes and files with unknown endings, and a
   // damaged file when it is read. skip: every file is decoded once when the set is made (on all
   // cores; as long as an epoch without training), and those that fail are left out and listed in
@@ -59,7 +65,7 @@ class ImageFolder : public Dataset {
   int64_t size() const override { return int64_t(items_.size()); }
   // Image (H, W, C) u8 and label, a scalar i32. Throws DataError with the path.
   Sample get(int64_t index) const override;
-  // Images (N, H, W, C) u8, decoded side by side straight into the batch, on all cores where no
+  // Images (N, H, W, C) u8, decoded side by side and straight into the batch, on all cores where no
   // loader's threads do so. Throws DataError for images of different sizes or channels, naming two.
   // All items in one batch make a TensorDataset of a set that fits into memory.
   Batch get_batch(const BatchRequest& request) const override;

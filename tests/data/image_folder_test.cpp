@@ -102,7 +102,8 @@ TEST_F(ImageFolderTest, MixedKindsOfImagesBecomeTheChannelsAskedFor) {
   EXPECT_EQ(thrown<DataError>([&] { own.get_batch({.indices = all}); }),
             "[Dataset] item 1: [ImageFolder] " + path("a/palette.png").string() +
                 ": expected an image (1, 1, 1) like " + path("a/gray.png").string() +
-                ", found (1, 1, 3); the images of a batch must be alike");
+                ", found (1, 1, 3); the images of a batch must be alike, for instance by the "
+                "options for resizing");
   EXPECT_EQ(thrown<Error>([&] { ImageFolder(dir_.path(), {.channels = 2}); }),
             "[ImageFolder] channels may be 0 (the files' own), 1, 3 or 4, got 2");
 }
@@ -116,7 +117,33 @@ TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreNamed) {
             }),
             "[Dataset] item 3: [ImageFolder] " + path("dog/d.png").string() +
                 ": expected an image (1, 1, 3) like " + path("cat/b.png").string() +
-                ", found (1, 2, 3); the images of a batch must be alike");
+                ", found (1, 2, 3); the images of a batch must be alike, for instance by the "
+                "options for resizing");
+}
+
+TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreResizedAndCut) {
+  // Columns of 0, 30, 60, 90 and 120, and one level.
+  dir_.write("a/wide.png", png(5, 1, 0, std::string("\0\x1e\x3c\x5a\x78", 5)));
+  dir_.write("b/tall.png", png(3, 6, 0, std::string(18, '\7')));
+  const std::vector<int64_t> all = {0, 1};
+  const auto batch = [&](const ImageFolderOptions& options) {
+    return ImageFolder(dir_.path(), options).get_batch({.indices = all}).inputs;
+  };
+  EXPECT_EQ(batch({.channels = 1, .resize = {2, 4}}).shape(), Shape({2, 2, 4, 1}));
+  // One row is the shorter side already; the centre of (1, 5) and of (2, 1) is a pixel.
+  const Tensor centres = batch({.channels = 1, .resize_shorter_side = 1, .center_crop = 1});
+  EXPECT_EQ(centres.to_vector<uint8_t>(), (Bytes{60, 7}));
+  EXPECT_EQ(ImageFolder(dir_.path(), {.channels = 1, .center_crop = {1, 3}})
+                .get(0)
+                .input.to_vector<uint8_t>(),
+            (Bytes{30, 60, 90}));
+  const ImageFolderOptions too_large = {.center_crop = 3, .bad_files = BadFiles::skip};
+  EXPECT_THAT(
+      thrown<DataError>([&] { batch({.center_crop = 3}); }),
+      HasSubstr("item 0: [ImageFolder] " + path("a/wide.png").string() + ": [center_crop] "));
+  EXPECT_THAT(ImageFolder(dir_.path(), too_large).skipped(), SizeIs(1));
+  EXPECT_EQ(thrown<Error>([&] { batch({.resize = 8, .resize_shorter_side = 8}); }),
+            "[ImageFolder] set resize or resize_shorter_side, not both");
 }
 
 TEST_F(ImageFolderTest, TheTestSetTakesTheTrainingSetsClasses) {
