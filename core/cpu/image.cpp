@@ -1,7 +1,9 @@
-// Batches of images: in augmentation levels become numbers through a table.
+// Batches of images. In augmentation levels become f32 by a vectorised loop, other dtypes through a
+// table.
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/workspace.h>
 #include <adret/core/kernels/color_plan.h>
 #include <adret/core/kernels/image_plan.h>
 #include <adret/core/thread_pool.h>
@@ -34,6 +36,16 @@ struct Levels {
   T cut[4] = {};
 };
 
+// Pixels of a row from the given columns of another one, black for -1.
+template <int channels>
+void copy_pixels(const uint8_t* from, uint8_t* to, int32_t count, const int32_t* columns) {
+  for (int32_t i = 0; i < count; ++i, to += channels) {
+    for (int c = 0; c < channels; ++c) {
+      to[c] = columns[i] < 0 ? uint8_t(0) : from[columns[i] * channels + c];
+    }
+  }
+}
+
 template <class T>
 class Augmenting {
  public:
@@ -46,31 +58,78 @@ class Augmenting {
                .out_w = int32_t(call.y.shape[2])},
         channels_(call.x.shape[3]),
         out_channels_(call.y.shape[3]),
+        row_(sizes_.out_w * channels_),
+        scale_(row_),
+        shift_(row_),
         key_(philox_key(call.key)),
-        epoch_(call.epoch.defined() ? *call.epoch.as<int64_t>() : 0) {}
+        epoch_(call.epoch.defined() ? *call.epoch.as<int64_t>() : 0) {
+    for (int64_t i = 0; i < row_; ++i) {
+      scale_.data()[i] = call.augment.scale[size_t(i % channels_)];
+      shift_.data()[i] = call.augment.shift[size_t(i % channels_)];
+    }
+  }
 
-  void image(int64_t i) const {
+  void images(int64_t begin, int64_t end) const {
+    const Workspace<uint8_t> row(row_);
+    const Workspace<int32_t> columns(sizes_.out_w);
+    for (int64_t i = begin; i < end; ++i) image(i, row.data(), columns.data());
+  }
+
+ private:
+  // With room for a row of levels, and for where its pixels come from.
+  void image(int64_t i, uint8_t* row_levels, int32_t* columns) const {
     const int64_t index = call_.indices.defined() ? call_.indices.as<int64_t>()[i] : i;
     const int64_t id = call_.ids.defined() ? call_.ids.as<int64_t>()[i] : 0;
     const ImagePlan plan = plan_image(call_.augment, sizes_,
                                       SampleWords(key_[0], key_[1], call_.key.call, id, epoch_));
     const uint8_t* x = call_.x.as<uint8_t>() + index * sizes_.h * sizes_.w * channels_;
     T* y = call_.y.as<T>() + i * sizes_.out_h * sizes_.out_w * out_channels_;
-    for (int32_t row = 0; row < sizes_.out_h; ++row) copy_row(plan, row, x, y);
+    for (int32_t column = 0; column < sizes_.out_w; ++column) {
+      columns[column] = source_of(plan, sizes_, call_.augment.border, 0, column).column;
+    }
+    const bool in_order = !plan.flip && plan.left >= 0 && plan.left + sizes_.out_w <= sizes_.w;
+    for (int32_t row = 0; row < sizes_.out_h; ++row) {
+      const int32_t from = source_of(plan, sizes_, call_.augment.border, row, 0).row;
+      const uint8_t* levels = row_levels;
+      if (from < 0) {
+        std::fill_n(row_levels, row_, uint8_t(0));
+      } else if (const uint8_t* line = x + int64_t(from) * sizes_.w * channels_; in_order) {
+        levels = line + plan.left * channels_;
+      } else {
+        copy_line(line, row_levels, columns);
+      }
+      write_row(levels, y + int64_t(row) * sizes_.out_w * out_channels_);
+    }
     fill(plan.cut, y);
     fill(plan.erased, y);
   }
 
- private:
-  void copy_row(const ImagePlan& plan, int32_t row, const uint8_t* x, T* y) const {
-    static constexpr uint8_t black[4] = {};
-    T* out = y + int64_t(row) * sizes_.out_w * out_channels_;
+  void copy_line(const uint8_t* from, uint8_t* to, const int32_t* columns) const {
+    switch (channels_) {
+      case 1: return copy_pixels<1>(from, to, sizes_.out_w, columns);
+      case 2: return copy_pixels<2>(from, to, sizes_.out_w, columns);
+      case 3: return copy_pixels<3>(from, to, sizes_.out_w, columns);
+      default: return copy_pixels<4>(from, to, sizes_.out_w, columns);
+    }
+  }
+
+  void write_row(const uint8_t* levels, T* out) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (channels_ == out_channels_) {
+        const float *scale = scale_.data(), *shift = shift_.data();
+#pragma GCC ivdep
+        for (int64_t i = 0; i < row_; ++i) out[i] = std::fma(float(levels[i]), scale[i], shift[i]);
+        return;
+      }
+    }
+    if constexpr (std::is_same_v<T, uint8_t>) {
+      if (channels_ == out_channels_) {
+        std::copy_n(levels, row_, out);
+        return;
+      }
+    }
     for (int32_t column = 0; column < sizes_.out_w; ++column, out += out_channels_) {
-      const SourcePixel from = source_of(plan, sizes_, call_.augment.border, row, column);
-      const uint8_t* pixel = from.row < 0 || from.column < 0
-                                 ? black
-                                 : x + (int64_t(from.row) * sizes_.w + from.column) * channels_;
-      for (int64_t c = 0; c < channels_; ++c) out[c] = levels_.of[c][pixel[c]];
+      for (int64_t c = 0; c < channels_; ++c) out[c] = levels_.of[c][*levels++];
       for (int64_t c = channels_; c < out_channels_; ++c) out[c] = T(0);
     }
   }
@@ -88,6 +147,8 @@ class Augmenting {
   const Levels<T> levels_;
   const ImageSizes sizes_;
   const int64_t channels_, out_channels_;
+  const int64_t row_;                     // levels of an output row
+  const Workspace<float> scale_, shift_;  // of each of them
   const std::array<uint32_t, 2> key_;
   const int64_t epoch_;
 };
@@ -212,9 +273,7 @@ void run(const kernels::AugmentImages& call) {
   const auto augment = [&](auto zero) {
     const Augmenting<decltype(zero)> augmenting(call);
     parallel_for(images, items_per_chunk(memory_grain, call.y.numel() / images),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) augmenting.image(i);
-                 });
+                 [&](int64_t begin, int64_t end) { augmenting.images(begin, end); });
   };
   if (call.y.dtype == DType::u8) return augment(uint8_t{});
   dispatch_all_floats(call.y.dtype, call.name, augment);
