@@ -3,6 +3,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/vector.h>
 #include <adret/core/cpu/workspace.h>
 #include <adret/core/kernels/color_plan.h>
 #include <adret/core/kernels/image_plan.h>
@@ -10,7 +11,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 namespace adret::cpu {
 namespace {
@@ -159,8 +164,9 @@ constexpr int weight_bits = 22;
 
 uint8_t level_of(int32_t sum) { return uint8_t(std::clamp(sum >> weight_bits, 0, 255)); }
 
-// y[i] = sum of x at first, first + 1, ... for one place of y, over `inner` dense levels.
-void sum_weighted(const int32_t* row, const uint8_t* x, uint8_t* y, int64_t inner) {
+// A row of weights (ResampleImages): sums of x at first, first + 1, ... for one place of y, over
+// `inner` dense levels.
+void sum_runs(const int32_t* row, const uint8_t* x, uint8_t* y, int64_t inner) {
   constexpr int64_t block = 256;
   int32_t sums[block];
   const int32_t first = row[0], count = row[1];
@@ -176,25 +182,63 @@ void sum_weighted(const int32_t* row, const uint8_t* x, uint8_t* y, int64_t inne
   }
 }
 
-// The same for the channels of a pixel.
-template <int inner>
-void sum_pixel(const int32_t* row, const uint8_t* x, uint8_t* y) {
-  int32_t sums[inner];
-  std::fill_n(sums, inner, 1 << (weight_bits - 1));
-  const uint8_t* from = x + row[0] * int64_t(inner);
-  for (int32_t k = 0; k < row[1]; ++k, from += inner) {
-    for (int c = 0; c < inner; ++c) sums[c] += row[2 + k] * from[c];
-  }
-  for (int c = 0; c < inner; ++c) y[c] = level_of(sums[c]);
+// The channels of a pixel, in lanes of 32 bits.
+using Lanes = VectorOfLanes<int32_t, 4>::type;
+
+// Reads four bytes whatever the number of channels, unless it must not read on.
+template <int channels, bool reads_on>
+Lanes pixel_lanes(const uint8_t* from) {
+  int32_t bytes = 0;
+  std::memcpy(&bytes, from, reads_on ? 4 : channels);
+#if defined(__AVX2__)
+  return Lanes(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));  // GCC 12 does not find it by itself
+#else
+  return Lanes{bytes, bytes >> 8, bytes >> 16, bytes >> 24} & 255;
+#endif
 }
 
-void sum_place(const int32_t* row, const uint8_t* x, uint8_t* y, int64_t inner) {
-  switch (inner) {
-    case 1: return sum_pixel<1>(row, x, y);
-    case 3: return sum_pixel<3>(row, x, y);
-    case 4: return sum_pixel<4>(row, x, y);
-    default: return sum_weighted(row, x, y, inner);
+// All places of a row of pixels.
+template <int channels, bool reads_on>
+void sum_pixels(const TensorView& weights, const uint8_t* x, uint8_t* y) {
+  const int64_t places = weights.shape[0], columns = weights.shape[1];
+  const int32_t* row = weights.as<int32_t>();
+  for (int64_t i = 0; i < places; ++i, row += columns, y += channels) {
+    Lanes sums = Lanes{} + (1 << (weight_bits - 1));
+    const uint8_t* from = x + row[0] * int64_t(channels);
+    for (int32_t k = 0; k < row[1]; ++k, from += channels) {
+      sums += row[2 + k] * pixel_lanes<channels, reads_on>(from);
+    }
+    for (int c = 0; c < channels; ++c) y[c] = level_of(sums[c]);
   }
+}
+
+template <int channels>
+void resample_rows(const ResampleImages& call) {
+  const int64_t rows = call.x.shape[0] * call.x.shape[1];
+  const int64_t from = call.x.shape[2] * channels, to = call.y.shape[2] * channels;
+  parallel_for(
+      rows, items_per_chunk(memory_grain, call.weights.numel() * channels),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          // Behind the last row there may be nothing to read.
+          const auto sum = i + 1 < rows ? sum_pixels<channels, true> : sum_pixels<channels, false>;
+          sum(call.weights, call.x.as<uint8_t>() + i * from, call.y.as<uint8_t>() + i * to);
+        }
+      });
+}
+
+void resample_columns(const ResampleImages& call) {
+  const int64_t places = call.y.shape[1], from = call.x.shape[1], columns = call.weights.shape[1];
+  const int64_t inner = call.x.shape[2] * call.x.shape[3];
+  parallel_for(call.x.shape[0] * places, items_per_chunk(memory_grain, inner * columns),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t image = item / places, place = item % places;
+                   sum_runs(call.weights.as<int32_t>() + place * columns,
+                            call.x.as<uint8_t>() + image * from * inner,
+                            call.y.as<uint8_t>() + item * inner, inner);
+                 }
+               });
 }
 
 // -- colours -------------------------------------------------------------------------------------
@@ -281,21 +325,13 @@ void run(const kernels::AugmentImages& call) {
 
 void run(const kernels::ResampleImages& call) {
   if (call.y.numel() == 0) return;
-  int64_t inner = call.x.shape[3], outer = call.x.shape[0];
-  if (call.dim == 1) inner *= call.x.shape[2];
-  if (call.dim == 2) outer *= call.x.shape[1];
-  const int64_t places = call.y.shape[call.dim], from = call.x.shape[call.dim];
-  const int64_t columns = call.weights.shape[1];
-  const uint8_t* x = call.x.as<uint8_t>();
-  uint8_t* y = call.y.as<uint8_t>();
-  parallel_for(outer * places, items_per_chunk(memory_grain, inner * columns),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t item = begin; item < end; ++item) {
-                   const int64_t image = item / places, place = item % places;
-                   sum_place(call.weights.as<int32_t>() + place * columns, x + image * from * inner,
-                             y + item * inner, inner);
-                 }
-               });
+  if (call.dim == 1) return resample_columns(call);
+  switch (call.x.shape[3]) {
+    case 1: return resample_rows<1>(call);
+    case 2: return resample_rows<2>(call);
+    case 3: return resample_rows<3>(call);
+    default: return resample_rows<4>(call);
+  }
 }
 
 void run(const kernels::JitterColors& call) {
