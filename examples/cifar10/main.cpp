@@ -1,0 +1,104 @@
+// Trains a network on CIFAR-10, or tells what an image shows.
+//
+//   cifar10 [--model resnet18|wideresnet|mobilenetv2|vgg11|tiny] [--precision fp32|tf32|bf16|fp16]
+//   cifar10 --predict IMAGE --weights FILE
+//
+// Reaches on the test images of CIFAR-10:
+#include <iostream>
+
+#include "../command_line.h"
+#include "arguments.h"
+
+namespace {
+
+using namespace adret;
+using namespace adret::examples;
+using cifar10::Arguments;
+
+void add_training_options(CLI::App& app, Arguments& args) {
+  app.add_option("--model", args.model,
+                 "resnet18, wideresnet (16-8), mobilenetv2, vgg11 or tiny; default: resnet18 on a "
+                 "GPU, tiny on the CPU")
+      ->check(CLI::IsMember({"resnet18", "wideresnet", "mobilenetv2", "vgg11", "tiny"}));
+  app.add_option("--device", args.device,
+                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
+      ->capture_default_str();
+  app.add_option("--precision", args.precision,
+                 "fp32, tf32 (on a GPU), bf16 or fp16; default: bf16 on a GPU, fp32 on the CPU")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  app.add_option("--epochs", args.epochs, "passes over the training images")
+      ->check(between(1, 1000000));
+  app.add_option("--batch", args.batch, "images a step")->check(between(1, 50000));
+  app.add_option("--lr", args.lr, "top of the learning rate of SGD")->check(above_zero());
+  app.add_option("--schedule", args.schedule, "of the rate: onecycle, cosine, step or constant")
+      ->check(CLI::IsMember({"onecycle", "cosine", "step", "constant"}))
+      ->capture_default_str();
+  app.add_option("--augment", args.augment,
+                 "none; crop: moves and mirrors images; cutout: and blanks a square; mixup or "
+                 "cutmix: crop, and mixes pairs")
+      ->check(CLI::IsMember({"none", "crop", "cutout", "mixup", "cutmix"}))
+      ->capture_default_str();
+  app.add_option("--flip", args.flip,
+                 "which images are mirrored: a random half, or each in every second epoch "
+                 "(alternating)")
+      ->check(CLI::IsMember({"random", "alternating"}))
+      ->capture_default_str();
+  app.add_option("--weight-decay", args.weight_decay, "of weights, not of biases and norms")
+      ->check(below_one())
+      ->capture_default_str();
+  app.add_option("--label-smoothing", args.label_smoothing, "share given to all classes alike")
+      ->check(below_one())
+      ->capture_default_str();
+  app.add_option("--ema", args.ema,
+                 "decay of the averaged weights that are tested and saved; 0: none")
+      ->check(below_one())
+      ->capture_default_str();
+}
+
+void add_other_options(CLI::App& app, Arguments& args) {
+  app.add_option("--data", args.data,
+                 "folder of CIFAR-10's binary files; default: $ADRET_DATA, then ./datasets");
+  app.add_option("--seed", args.seed,
+                 "of weights, order and augmentation; the same seed trains the same weights")
+      ->capture_default_str();
+  app.add_option("--threads", args.threads, "CPU threads")
+      ->check(between(1, 1024))
+      ->capture_default_str();
+  app.add_option("--workers", args.workers, "loader threads; 0: the set lies on the device")
+      ->check(between(0, 1024))
+      ->capture_default_str();
+  app.add_flag("--test-flips", args.test_flips,
+               "the final test averages each image and its mirror image");
+  app.add_option("--save", args.save, "file for the weights; default: cifar10-MODEL.safetensors");
+  app.add_flag(
+      "--json", args.json,
+      "one JSON object an epoch on standard output and one at the end, nothing else there");
+  app.add_option("--predict", args.predict,
+                 "image file: prints the probabilities of the ten classes and ends");
+  app.add_option("--weights", args.weights, "weights for --predict");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments args;
+  CLI::App app("Trains a network on CIFAR-10, or tells what an image shows.");
+  add_training_options(app, args);
+  add_other_options(app, args);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  try {
+    set_num_threads(args.threads);
+    if (args.predict.empty()) {
+      cifar10::train(args);
+    } else {
+      cifar10::predict(args);
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "cifar10: " << error.what() << "\n";
+    return 1;
+  }
+}

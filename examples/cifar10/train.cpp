@@ -1,0 +1,242 @@
+// Training, and the test behind it.
+#include <fmt/format.h>
+
+#include <future>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "../command_line.h"
+#include "arguments.h"
+
+namespace cifar10 {
+namespace {
+
+using namespace adret::examples;
+
+// What the flags left open, by the device.
+void choose_defaults(Arguments& args, Device device) {
+  if (args.model.empty()) args.model = device.is_cpu() ? "tiny" : "resnet18";
+  if (args.precision.empty()) args.precision = device.is_cpu() ? "fp32" : "bf16";
+  if (device.is_cpu() && args.precision == "tf32") {
+    throw Error("[cifar10] the CPU has no tf32; choose --precision fp32, or a GPU with --device");
+  }
+  const Recipe recipe = recipe_of(args.model);
+  if (args.epochs == 0) args.epochs = recipe.epochs;
+  if (args.batch == 0) args.batch = recipe.batch;
+  if (args.lr == 0) args.lr = recipe.lr * double(args.batch) / double(recipe.batch);
+}
+
+DType dtype_of(const std::string& precision) {
+  if (precision == "bf16") return DType::bf16;
+  return precision == "fp16" ? DType::f16 : DType::f32;
+}
+
+Augment augmentation(const Arguments& args, const Normalize& normalize) {
+  AugmentOptions options{.normalize = normalize};
+  if (args.augment != "none") {
+    options.crop = {.padding = 4, .border = Border::reflect};
+    options.flip = args.flip == "alternating" ? Flip::alternating : Flip::random;
+  }
+  if (args.augment == "cutout") options.cutout = 7;
+  return Augment(options);
+}
+
+// Behind the augmentation: nothing, or the mixing of pairs.
+std::function<void(Batch&)> mixing(const Arguments& args) {
+  if (args.augment == "mixup") return Mixup({.num_classes = 10, .alpha = 0.2});
+  if (args.augment == "cutmix") return Cutmix({.num_classes = 10, .probability = 0.5});
+  return {};
+}
+
+// On the device, where a set of this size fits; or made by threads on the CPU and copied.
+DataLoader training_loader(const Arguments& args, const Cifar::Part& set, Device device,
+                           const Augment& augment) {
+  const std::function<void(Batch&)> mix = mixing(args);
+  LoaderOptions options{.batch_size = args.batch,
+                        .shuffle = true,
+                        .drop_last = set.images.size(0) >= args.batch,
+                        .workers = args.workers,
+                        .transform = mix,
+                        .device = device};
+  if (args.workers == 0) {
+    return DataLoader(ImageDataset(set.images.to(device), set.labels.to(device), 10, augment),
+                      options);
+  }
+  options.transform = [augment, mix](Batch& batch) {
+    augment(batch);
+    if (mix) mix(batch);
+  };
+  return DataLoader(set.dataset(), options);
+}
+
+DataLoader test_loader(const Cifar::Part& set, Device device, const AugmentOptions& options) {
+  return DataLoader(
+      ImageDataset(set.images.to(device), set.labels.to(device), 10, Augment(options)),
+      {.batch_size = 1000, .device = device});
+}
+
+// Weights decay, biases and norms do not.
+std::vector<ParameterGroup<SgdOptions>> parameter_groups(const Module& model,
+                                                         const Arguments& args) {
+  SgdOptions plain{.lr = args.lr, .momentum = 0.9, .nesterov = true}, decayed = plain;
+  decayed.weight_decay = args.weight_decay;
+  std::vector<ParameterGroup<SgdOptions>> groups = {{{}, decayed}, {{}, plain}};
+  for (const auto& parameter : model.parameters()) {
+    groups[parameter->value.rank() > 1 ? 0 : 1].parameters.push_back(parameter);
+  }
+  return groups;
+}
+
+LrSchedule schedule_of(const Arguments& args, int64_t steps) {
+  if (args.schedule == "cosine") {
+    return cosine_lr({.lr = args.lr, .steps = steps, .warmup_steps = steps / 20});
+  }
+  if (args.schedule == "step") {
+    return step_lr({.lr = args.lr, .every = std::max<int64_t>(1, steps / 3)});
+  }
+  if (args.schedule == "constant") return constant_lr(args.lr);
+  return one_cycle_lr({.max_lr = args.lr, .steps = steps, .warmup = 0.25});
+}
+
+TrainerOptions trainer_options(const Arguments& args, int64_t batches) {
+  TrainerOptions options{.epochs = args.epochs};
+  options.schedule = schedule_of(args, args.epochs * batches);
+  if (args.precision == "fp16") options.loss_scale = LossScaleOptions();
+  if (args.ema > 0) options.average = WeightAverageOptions{.decay = args.ema};
+  const double smoothing = args.label_smoothing;
+  options.loss = [smoothing](const Tensor& logits, const Tensor& targets) {
+    return cross_entropy(logits, targets, {.label_smoothing = smoothing});
+  };
+  return options;
+}
+
+TrainerCallbacks reports(const Arguments& args, ProgressBar& progress, JsonLogger& json,
+                         const DataLoader& loader) {
+  return {.on_epoch_begin =
+              [&](int64_t epoch) {
+                progress.start(fmt::format("epoch {}/{}", epoch, args.epochs), loader.samples());
+              },
+          .on_batch_end =
+              [&](const BatchReport& report) {
+                progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
+              },
+          .on_epoch_end =
+              [&](const EpochReport& report) {
+                progress.finish(fmt::format("loss {:.4f}, test accuracy {:.2f} %, waited {:.1f} %",
+                                            report.train_loss, 100 * *report.test_accuracy,
+                                            100 * report.waiting));
+                if (args.json) json.log(report);
+              }};
+}
+
+// The classes of the test images as the model sees them, or, with flips, as it sees them and their
+// mirror images on average.
+ConfusionMatrix test(Module& model, const Cifar::Part& set, const Normalize& normalize,
+                     bool with_flips) {
+  const NoGrad no_grad;
+  const EvalMode evaluation(model);
+  const Device device = model.device();
+  std::vector<Tensor> logits;
+  const auto add_logits = [&](const AugmentOptions& view) {
+    for (const Batch& batch : test_loader(set, device, view).epoch(0)) {
+      const Tensor y = model.call(batch.inputs).to(DType::f32);
+      const auto number = size_t(batch.number);
+      if (number < logits.size()) {
+        logits[number] = logits[number] + y;
+      } else {
+        logits.push_back(y);
+      }
+    }
+  };
+  add_logits({.normalize = normalize});
+  if (with_flips) add_logits({.flip = Flip::random, .flip_probability = 1, .normalize = normalize});
+  ConfusionMatrix matrix(10);
+  matrix.add(concatenate(logits, 0).to(Device::cpu()), set.labels);
+  return matrix;
+}
+
+void print_test(const Arguments& args, const Cifar& data, const ConfusionMatrix& matrix,
+                const std::vector<EpochReport>& epochs) {
+  double seconds = 0, waited = 0;
+  for (const EpochReport& epoch : epochs) {
+    seconds += epoch.seconds;
+    waited += epoch.seconds * epoch.waiting;
+  }
+  if (args.json) {
+    nlohmann::ordered_json line{{"test_accuracy", matrix.accuracy()},
+                                {"seconds", seconds},
+                                {"waiting", seconds > 0 ? waited / seconds : 0}};
+    for (int64_t c = 0; c < matrix.classes(); ++c) {
+      line["classes"][data.classes[size_t(c)]] = matrix.recall(c);
+    }
+    std::cout << line << std::endl;
+    return;
+  }
+  fmt::print("{}\n", to_string(matrix));
+  for (int64_t c = 0; c < matrix.classes(); ++c) {
+    fmt::print("{:<10}  {:6.2f} % found\n", data.classes[size_t(c)], 100 * matrix.recall(c));
+  }
+  fmt::print("{} test accuracy {:.2f} % after {:.1f} s of training, {:.1f} % of them waiting\n",
+             data.name, 100 * matrix.accuracy(), seconds, seconds > 0 ? 100 * waited / seconds : 0);
+}
+
+std::string join(const auto& values) { return fmt::format("{}", fmt::join(values, ",")); }
+
+void save(const Arguments& args, const Module& model, const Cifar& data,
+          const Normalize& normalize) {
+  save_weights(model, args.save,
+               {{"model", args.model},
+                {"data", data.name},
+                {"mean", join(normalize.mean())},
+                {"std", join(normalize.std())},
+                {"classes", join(data.classes)}});
+  if (!args.json) {
+    fmt::print("weights in {}\n", std::filesystem::absolute(args.save).string());
+  }
+}
+
+}  // namespace
+
+void train(Arguments args) {
+  random::manual_seed(args.seed);
+  if (!args.save.empty()) check_can_save("cifar10", args.save);
+  // A GPU takes half a second to be made ready, and so does reading the data.
+  std::future<Cifar> reading =
+      std::async(std::launch::async, [data = args.data] { return load_cifar10(data); });
+  const auto [device, why_not_cuda] = choose_device(args.device);
+  choose_defaults(args, device);
+  if (args.save.empty()) args.save = "cifar10-" + args.model + ".safetensors";
+  check_can_save("cifar10", args.save);
+  ComputeMode mode = compute_mode();
+  if (args.precision == "tf32") mode.math = MathMode::tf32;
+  const ComputeModeScope scope(mode);
+  const Cifar data = reading.get();
+  for (const std::string& warning : data.warnings) std::cerr << "cifar10: " << warning << "\n";
+  if (!device.is_cpu()) std::cerr << "cifar10: trains on " << device_report(device) << "\n";
+  if (!why_not_cuda.empty()) std::cerr << "cifar10: trains on the CPU: " << why_not_cuda << "\n";
+
+  const DType dtype = dtype_of(args.precision);
+  const Normalize normalize = Normalize::fit(data.train.images, dtype);
+  const DataLoader loader =
+      training_loader(args, data.train, device, augmentation(args, normalize));
+  const std::unique_ptr<Module> model = build(args.model);
+  model->to(device);
+  model->to(dtype);
+  if (!args.json) std::cout << summary(*model, {1, 32, 32, 3}) << std::endl;
+  Sgd optimizer(parameter_groups(*model, args));
+  Trainer trainer(*model, optimizer, trainer_options(args, loader.batches()));
+
+  ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
+  JsonLogger json(std::cout);
+  const std::vector<EpochReport> epochs =
+      trainer.fit(loader, test_loader(data.test, device, {.normalize = normalize}),
+                  reports(args, progress, json, loader));
+
+  std::optional<AveragedWeights> averaged;
+  if (trainer.average()) averaged.emplace(*trainer.average());
+  print_test(args, data, test(*model, data.test, normalize, args.test_flips), epochs);
+  save(args, *model, data, normalize);
+}
+
+}  // namespace cifar10
