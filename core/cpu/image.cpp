@@ -220,8 +220,8 @@ void resample_rows(const ResampleImages& call) {
       rows, items_per_chunk(memory_grain, call.weights.numel() * channels),
       [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          // Behind the last row there may be nothing to read.
-          const auto sum = i + 1 < rows ? sum_pixels<channels, true> : sum_pixels<channels, false>;
+          const bool reads_on = (rows - 1 - i) * from >= 4;  // bytes behind the row
+          const auto sum = reads_on ? sum_pixels<channels, true> : sum_pixels<channels, false>;
           sum(call.weights, call.x.as<uint8_t>() + i * from, call.y.as<uint8_t>() + i * to);
         }
       });

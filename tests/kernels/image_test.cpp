@@ -378,6 +378,33 @@ TEST(ResampleImages, TakesRunsOfAnyLength) {
   }
 }
 
+// Rows shorter than a vector, up to the end of the memory.
+TEST(ResampleImages, TakesRowsOfAnyLength) {
+  constexpr int32_t half = 1 << 21;
+  for (const int64_t channels : {1, 2, 3, 4}) {
+    for (const int64_t width : {1, 2, 3, 5}) {
+      const Tensor x = images_of({1, 3, width, channels});
+      std::vector<int32_t> rows;  // the mean of a pixel and the first one
+      for (int64_t i = 0; i < width; ++i) {
+        std::vector<int32_t> row(size_t(width + 2), 0);
+        row[1] = int32_t(i + 1);
+        row[2] = half;
+        row[size_t(i) + 2] += half;
+        rows.insert(rows.end(), row.begin(), row.end());
+      }
+      const Tensor y = Tensor::empty(x.shape(), {.dtype = DType::u8});
+      run(kernels::ResampleImages{
+          .x = x, .weights = Tensor::from(rows, {width, width + 2}), .y = y, .dim = 2});
+      const Levels from = x.to_vector<uint8_t>(), to = y.to_vector<uint8_t>();
+      for (size_t i = 0; i < to.size(); ++i) {
+        const size_t line = size_t(width * channels), first = i / line * line;
+        ASSERT_EQ(to[i], (from[i] + from[first + i % size_t(channels)] + 1) / 2)
+            << width << " " << channels << " " << i;
+      }
+    }
+  }
+}
+
 TEST(JitterColors, ContrastGoesToTheMeanLevel) {
   // Gray levels 10 and 41: the mean 25.5 is rounded up. Half of the way, rounded down.
   const Tensor x = Tensor::from<uint8_t>({10, 10, 10, 41, 41, 41}, {1, 1, 2, 3});
