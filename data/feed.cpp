@@ -112,10 +112,10 @@ void DeviceFeed::send(StagedBatch staged) {
   const auto parts = parts_of(staged.batch_, *staged.buffer_);
   there.inputs = copied(parts[0]);
   there.targets = copied(parts[1]);
-  copying_.push_back({staged.buffer_, {}});
-  sent_.push_back({std::move(there), {}});
   // Behind everything that may still use the memory just taken.
-  copying_.back().over = sent_.back().there = services_.upload(copies, services_.now());
+  const Moment arrival = services_.upload(copies, services_.now());
+  copying_.push_back({staged.buffer_, arrival});
+  sent_.push_back({std::move(there), arrival});
 }
 
 Batch DeviceFeed::receive() {
