@@ -109,7 +109,7 @@ struct BackwardWeight {
     const int64_t images = std::min(g.images - begin, split.part_images);
     const int64_t width = panel.vectors * lanes<T>;
     // Rows of pixels that stay in the innermost cache with their gradients.
-    constexpr int64_t block_pixels = 256;
+    constexpr int64_t block_pixels = 128;
     const int64_t block_rows = std::max<int64_t>(1, block_pixels / g.out_w);
     const int64_t dy_size = block_rows * g.out_w * width;
     T* const dy_copy = thread_scratch<T>(dy_size);
