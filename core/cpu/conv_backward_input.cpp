@@ -45,10 +45,9 @@ void pack_weight(const ConvGeometry& g, const std::vector<Panel>& panels, const 
                    const T* from = weight + panel.group * g.group_outputs * g.taps() +
                                    panel.run * g.run_length + panel.first_tap;
                    T* to = packed + i * size;
-                   for (int64_t o = 0; o < g.group_outputs; ++o, from += g.taps()) {
-                     T* const end_of_row = to + panel.vectors * lanes<T>;
-                     to = std::copy_n(from, panel.taps, to);
-                     to = std::fill_n(to, end_of_row - to, T(0));
+                   const int64_t width = panel.vectors * lanes<T>;
+                   for (int64_t o = 0; o < g.group_outputs; ++o, from += g.taps(), to += width) {
+                     copy_row(from, panel.taps, to, width);
                    }
                  }
                });

@@ -135,7 +135,7 @@ struct BackwardWeight {
   // Rows of gradients, filled up with zeros to whole vectors.
   void copy_rows(const T* from, int64_t rows, int64_t outputs, int64_t width, T* to) const {
     for (int64_t row = 0; row < rows; ++row, from += g.outputs, to += width) {
-      std::fill(std::copy_n(from, outputs, to), to + width, T(0));
+      copy_row(from, outputs, to, width);
     }
   }
 

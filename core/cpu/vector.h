@@ -114,6 +114,18 @@ void store_some(T* to, Vector<T> v, int64_t count) {
   }
 }
 
+// A row of `count` elements, filled up with zeros to `width`, a multiple of the lanes: for rows too
+// short for a call of memcpy.
+template <class T>
+void copy_row(const T* from, int64_t count, T* to, int64_t width) {
+  for (int64_t i = 0; i < width; i += lanes<T>) {
+    const int64_t left = count - i;
+    store(to + i, left >= lanes<T> ? load(from + i)
+                  : left > 0       ? load_first(from + i, left)
+                                   : Vector<T>{});
+  }
+}
+
 // f(first, count) for whole vectors of n elements, then for what is left.
 template <class T, class F>
 void each_vector(int64_t n, F f) {
