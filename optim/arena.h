@@ -30,9 +30,11 @@ class ParameterArena {
   // parameter's value was replaced by another tensor.
   bool collect();
   // The same for a kernel that then decides which of the segments with a gradient are active. What
-  // it decides stays until end_step(), or until other parameters get gradients.
+  // it decides stays until end_step() or forget_decision(), or until other parameters get
+  // gradients.
   bool collect_to_decide();
   bool decided_on_device() const { return decided_; }
+  void forget_decision() { decided_ = false; }  // of a step that is not made
   void renew_masters();
   // Tells saved tensors that the active gradients, or values, were written to; at the end of a step
   // the values' masters were, too.

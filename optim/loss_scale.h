@@ -42,7 +42,7 @@ class LossScaler {
   // The loss times the scale, in f32 (f64 for an f64 loss).
   Tensor scale(const Tensor& loss) const;
   // Between the last backward of a step and the first use of its gradients. Throws Error if called
-  // twice for a step.
+  // twice without step() or zero_grad() in between.
   void unscale();
 
   // These read the device: they wait for the steps made so far.

@@ -81,6 +81,7 @@ void Optimizer::upload_groups() {
 
 void Optimizer::zero_grad() {
   for (const auto& parameter : arena_.parameters()) parameter->value.zero_grad();
+  arena_.forget_decision();
 }
 
 void Optimizer::check_group(size_t group) const {

@@ -41,6 +41,7 @@ class Optimizer {
   // Updates every parameter that has a gradient; others are untouched, their state too. The first
   // step after a backward throws Error for a parameter that got a gradient but is in no optimizer.
   void step();
+  // Begins a step; one that was left between LossScaler::unscale() and step() is forgotten.
   void zero_grad();
 
   // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et

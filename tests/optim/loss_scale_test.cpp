@@ -234,6 +234,31 @@ TEST(LossScaler, LeavesPlainStepsBehindItPlain) {
   EXPECT_EQ(run.state(), plain.state());
 }
 
+// As when an exception comes between unscale() and step().
+TEST(LossScaler, ForgetsAStepThatWasNotMade) {
+  for (const bool spoil : {false, true}) {
+    for (const bool scaled : {false, true}) {
+      Training run(optimizers[1].make, DType::f32), straight(optimizers[1].make, DType::f32);
+      run.step(0);
+      straight.step(0);
+      run.optimizer->zero_grad();
+      (spoil ? run.loss(1) * infinity : run.scaler->scale(run.loss(1))).backward();
+      run.scaler->unscale();
+      for (Training* each : {&run, &straight}) {
+        if (scaled) {
+          each->step(2);
+        } else {
+          each->optimizer->zero_grad();
+          each->loss(2).backward();
+          each->optimizer->step();
+        }
+      }
+      EXPECT_EQ(run.state(), straight.state()) << spoil << scaled;
+      EXPECT_EQ(run.scaler->skipped_steps(), int64_t(spoil));
+    }
+  }
+}
+
 TEST(LossScaler, LeavesParametersWithoutGradientAlone) {
   Training run(optimizers[1].make, DType::f32);
   run.model->hidden.set_requires_grad(false);

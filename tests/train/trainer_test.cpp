@@ -223,6 +223,23 @@ TEST(Trainer, CountsTheStepsThatLossScalingSkips) {
   EXPECT_EQ(model.weight.value.to(DType::f32).item(), 1 - 2 * 0.0625f * 8);
 }
 
+// The schedule is asked between unscale() and step().
+TEST(Trainer, FitsAgainAfterAStepWithLossScalingThatFailed) {
+  Scale model;
+  Sgd optimizer(model, {.lr = 1});
+  double rate = -1;
+  Trainer trainer(model, optimizer,
+                  {.schedule = [&rate](int64_t) { return rate; },
+                   .loss_scale = LossScaleOptions{},
+                   .loss = mean_of_outputs});
+  const DataLoader loader(column({3}));
+  EXPECT_THAT(thrown<Error>([&] { return trainer.fit(loader); }), HasSubstr("lr"));
+  EXPECT_EQ(weight_of(model), 1);
+  rate = 0.25;
+  trainer.fit(loader);
+  EXPECT_EQ(weight_of(model), 1 - 0.25f * 3);
+}
+
 TEST(Trainer, SaysWhenNoLossScaleHelps) {
   Scale model;
   Sgd optimizer(model, {.lr = 1});
