@@ -33,6 +33,11 @@ struct LossScaleState {
 // When a gradient is infinite or NaN, this step changes nothing, neither weights nor the
 // optimizer's state, and the scale is halved. That is decided on the device: the host waits for
 // nothing. Gradients in the parameters stay times the scale.
+//
+// A scaler serves one optimizer, which takes the whole model: a loss is multiplied by one scale, so
+// of two optimizers the other would take its gradients times that scale, or with a scaler of its
+// own divide them by a scale that comes to differ. Nothing notices this. Of two scalers of one
+// optimizer the second unscale() of a step throws Error.
 class LossScaler {
  public:
   // The optimizer must outlive the scaler. Throws Error for scales that are no powers of two, or

@@ -300,9 +300,12 @@ TEST(LossScaler, SaysWhatIsWrong) {
             "power of two in 1..16777216 and counts not negative");
   model.weight.value.set_grad(Tensor::ones({2, 2}));
   scaler.unscale();
-  EXPECT_EQ(thrown<Error>([&] { scaler.unscale(); }),
-            "[LossScaler] unscale() was called a second time before step(); call it once for a "
-            "step, behind its last backward");
+  LossScaler another(optimizer);
+  for (LossScaler* each : {&scaler, &another}) {
+    EXPECT_EQ(thrown<Error>([&] { each->unscale(); }),
+              "[LossScaler] unscale() was called a second time before step(); call it once for a "
+              "step, behind its last backward");
+  }
 }
 
 }  // namespace
