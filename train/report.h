@@ -26,7 +26,9 @@ struct EpochReport {
   double seconds = 0;       // of training, without the evaluation
   double waiting = 0;       // share of the seconds spent waiting for data, in 0..1
   std::optional<int64_t> skipped_steps = {};  // for gradients that were not finite; of loss scaling
-  bool best = false;  // of all epochs so far, where early stopping or best weights watch
+  // Of all epochs so far: by the metric of best weights, whose weights are then those kept, or else
+  // by that of early stopping; false where neither watches.
+  bool best = false;
 };
 
 struct Evaluation {

@@ -130,14 +130,11 @@ void Trainer::judge(const DataLoader& validation, EpochReport& report) {
   const Evaluation evaluation = evaluate(validation);
   report.test_loss = evaluation.loss;
   report.test_accuracy = evaluation.accuracy;
-  if (patience_) {
-    report.best = patience_->add(report.epoch, evaluation);
-    if (patience_->epochs_since() >= options_.early_stopping->patience) stopping_ = true;
-  }
-  if (best_) {
-    report.best = best_->add(report.epoch, evaluation);
-    if (report.best) keep_best(report);
-  }
+  const bool better = patience_ && patience_->add(report.epoch, evaluation);
+  const bool keep = best_ && best_->add(report.epoch, evaluation);
+  report.best = best_ ? keep : better;
+  if (keep) keep_best(report);
+  if (patience_ && patience_->epochs_since() >= options_.early_stopping->patience) stopping_ = true;
 }
 
 void Trainer::keep_best(EpochReport& report) {

@@ -76,16 +76,18 @@ Fitted fit(TrainerOptions options, DType dtype = DType::f32) {
   return {reports, model.value(), model.calls.to(DType::f32).item()};
 }
 
+std::vector<bool> best_of(const std::vector<EpochReport>& reports) {
+  std::vector<bool> best;
+  for (const EpochReport& report : reports) best.push_back(report.best);
+  return best;
+}
+
 TEST(EarlyStopping, WaitsForABetterEpoch) {
   const Fitted result = fit({.early_stopping = EarlyStoppingOptions{.patience = 2}});
   std::vector<double> losses;
-  std::vector<bool> best;
-  for (const EpochReport& report : result.reports) {
-    losses.push_back(*report.test_loss);
-    best.push_back(report.best);
-  }
+  for (const EpochReport& report : result.reports) losses.push_back(*report.test_loss);
   EXPECT_THAT(losses, ElementsAre(1.75, 0.75, 0.25, 1.25, 2.25));
-  EXPECT_THAT(best, ElementsAre(true, true, true, false, false));
+  EXPECT_THAT(best_of(result.reports), ElementsAre(true, true, true, false, false));
   EXPECT_EQ(result.weight, 0);  // it ends with its own weights
 }
 
@@ -93,6 +95,46 @@ TEST(EarlyStopping, CountsSmallGainsAsNone) {
   const Fitted result =
       fit({.early_stopping = EarlyStoppingOptions{.patience = 1, .min_delta = 0.75}});
   EXPECT_EQ(result.reports.size(), 3u);  // 1.75, 0.75, 0.25
+}
+
+// The gain of the third epoch is too small for early stopping, but its weights are the best.
+TEST(EarlyStopping, LeavesTheBestEpochToBestWeights) {
+  const Fitted result =
+      fit({.early_stopping = EarlyStoppingOptions{.patience = 1, .min_delta = 0.75},
+           .best_weights = BestWeightsOptions{}});
+  EXPECT_THAT(best_of(result.reports), ElementsAre(true, true, true));
+  EXPECT_EQ(result.weight, 2);
+}
+
+// From 4.5 the weight falls to 3.5, 2.5, 1.5, 0.5, -0.5: the loss |w - 2.25| is best after two
+// epochs. Of the outputs 1.5 w and 0.5 w the second, which the label says, is the larger one from
+// the fifth epoch on.
+TEST(EarlyStopping, AndBestWeightsMayGoByDifferentMetrics) {
+  const auto fit_classes = [](TrainerOptions options) {
+    Scale model;
+    {
+      const NoGrad no_grad;
+      copy_(model.weight.value, Tensor::full({1}, 4.5));
+    }
+    Sgd optimizer(model, {.lr = 1});
+    const DataLoader loader(TensorDataset(Tensor::from({1.5f, 0.5f}, {1, 2}),
+                                          Tensor::from(std::vector<int32_t>{1}, {1}), 2));
+    options.epochs = 9;
+    options.loss = distance;
+    const auto reports = Trainer(model, optimizer, options).fit(loader, loader);
+    return Fitted{reports, model.value(), 0};
+  };
+  const Fitted by_accuracy =
+      fit_classes({.early_stopping = EarlyStoppingOptions{.patience = 2},
+                   .best_weights = BestWeightsOptions{.metric = Metric::test_accuracy}});
+  EXPECT_THAT(best_of(by_accuracy.reports), ElementsAre(true, false, false, false));
+  EXPECT_EQ(by_accuracy.weight, 3.5f);
+  const Fitted by_loss = fit_classes(
+      {.early_stopping = EarlyStoppingOptions{.metric = Metric::test_accuracy, .patience = 4},
+       .best_weights = BestWeightsOptions{}});
+  EXPECT_THAT(best_of(by_loss.reports),
+              ElementsAre(true, true, false, false, false, false, false, false, false));
+  EXPECT_EQ(by_loss.weight, 2.5f);
 }
 
 TEST(BestWeights, AreRestoredWithBuffersAndMasters) {
