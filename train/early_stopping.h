@@ -24,8 +24,10 @@ struct EarlyStoppingOptions {
 // Keeps the weights of the best epoch, the earliest of equals, in memory.
 struct BestWeightsOptions {
   Metric metric = Metric::test_loss;
-  bool restore = true;              // into the model when fit() ends
-  std::filesystem::path path = {};  // if given, save_weights writes each new best there
+  bool restore = true;  // into the model when fit() ends
+  // If given, save_weights writes each new best there. fit() begins with CheckpointError when the
+  // folder is not there or a file cannot be created in it.
+  std::filesystem::path path = {};
 };
 
 // The best of the epochs so far.

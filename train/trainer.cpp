@@ -2,6 +2,7 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/core/error.h>
 #include <adret/layers/eval_mode.h>
+#include <adret/train/atomic_file.h>
 #include <adret/train/statistics.h>
 #include <adret/train/step.h>
 #include <adret/train/trainer.h>
@@ -9,6 +10,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace adret {
@@ -35,6 +38,18 @@ TrainerOptions checked(TrainerOptions options) {
   return options;
 }
 
+// So that no epoch is lost to a path that cannot be written to.
+void check_can_save(const std::filesystem::path& path) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw CheckpointError(
+        fmt::format("[fit] the best weights go to {}, but there is no folder {}; create it first",
+                    path.string(), folder.string()));
+  }
+  const AtomicFile creates_and_removes(path);
+}
+
 }  // namespace
 
 Trainer::Trainer(Module& model, Optimizer& optimizer, TrainerOptions options)
@@ -57,6 +72,9 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
   if (!validation && (options_.early_stopping || options_.best_weights)) {
     throw Error(
         "[fit] early_stopping and best_weights go by the evaluation; give a validation set");
+  }
+  if (options_.best_weights && !options_.best_weights->path.empty()) {
+    check_can_save(options_.best_weights->path);
   }
   const NameScope scope("fit");
   const GradMode recording(true);

@@ -66,8 +66,8 @@ class Trainer {
   // stay so. The model ends with its own weights, or the best ones if they are to be restored.
   // Throws Error naming epoch and batch for a loss or a norm of the gradients that is not
   // finite, before the step is made on the CPU; for early stopping or best weights without a
-  // validation set; when loss scaling skipped a whole epoch at its lowest scale; and what the
-  // loader and the model throw.
+  // validation set; when loss scaling skipped a whole epoch at its lowest scale; CheckpointError
+  // when best weights cannot be saved; and what the loader and the model throw.
   std::vector<EpochReport> fit(const DataLoader& train, const TrainerCallbacks& callbacks = {});
   std::vector<EpochReport> fit(const DataLoader& train, const DataLoader& validation,
                                const TrainerCallbacks& callbacks = {});

@@ -19,7 +19,9 @@ namespace adret {
 namespace {
 
 using namespace test;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 TEST(BestEpoch, ComparesLossesDownwardsAndAccuraciesUpwards) {
   BestEpoch loss(Metric::test_loss, 0.1), accuracy(Metric::test_accuracy);
@@ -155,6 +157,34 @@ TEST(BestWeights, AreWrittenToAFileAndLeftThere) {
   const TensorFile file = read_tensors(path);
   EXPECT_EQ(file.tensors[0].tensor.item(), 2);
   EXPECT_EQ(file.metadata.at("epoch"), "3");
+}
+
+TEST(BestWeights, AreNotTrainedForAPathThatCannotBeWritten) {
+  const TempDir folder;
+  folder.write("file", "");
+  const auto error = [](const std::filesystem::path& path) {
+    Scale model;
+    model.eval();
+    Sgd optimizer(model, {.lr = 1});
+    const DataLoader loader(TensorDataset(Tensor::ones({1, 1}), Tensor::zeros({1, 1})));
+    Trainer trainer(model, optimizer, {.best_weights = BestWeightsOptions{.path = path}});
+    const std::string text = thrown<CheckpointError>([&] { return trainer.fit(loader, loader); });
+    EXPECT_EQ(model.value(), 5);
+    EXPECT_FALSE(model.training());
+    return text;
+  };
+  for (const char* place : {"none", "file"}) {
+    const std::string parent = (folder / place).string();
+    EXPECT_EQ(error(parent + "/best"), "[fit] the best weights go to " + parent +
+                                           "/best, but there is no folder " + parent +
+                                           "; create it first");
+  }
+  EXPECT_EQ(error(folder.path()),
+            "[save] " + folder.path().string() + " is not a file; give the name of one");
+  // The folder is there, but the system creates no such file in it.
+  const std::string long_name = (folder / std::string(300, 'x')).string();
+  EXPECT_THAT(error(long_name), AllOf(HasSubstr("[save] cannot create " + long_name),
+                                      HasSubstr("File name too long")));
 }
 
 // Averages of decay 0.5 from 5: 4.5, 3.75, 2.875, 1.9375: best in the fourth epoch.
