@@ -24,8 +24,8 @@ struct MuonOptions {
 // For convolutions and hidden linear layers; biases, norms and the first and last layer belong to
 // another optimizer, such as Sgd.
 //
-// The iteration runs in the parameters' dtype: X <- a X + (b G + c G G) X with G = X X^T and a, b,
-// c = 3.4445, -4.7750, 2.0315, from X = momentum / |momentum|.
+// The iteration runs in the parameters' dtype, from X = momentum / |momentum|:
+//   X <- a X + (b G + c G G) X with G = X X^T and a = 3.4445, b = -4.7750, c = 2.0315
 class Muon final : public Optimizer {
  public:
   // Throws Error for options out of range and for parameters of less than two dimensions, and as

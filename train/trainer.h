@@ -35,7 +35,8 @@ struct TrainerOptions {
   // For f16: steps whose gradients are not finite are skipped and counted, not an error.
   std::optional<LossScaleOptions> loss_scale = {};
   // Of labels (N), or shares of the classes (N, C). With label smoothing:
-  //   [](const Tensor& x, const Tensor& y) { return cross_entropy(x, y, {.label_smoothing = 0.1});
+  //   [](const Tensor& x, const Tensor& y) {
+  //     return cross_entropy(x, y, {.label_smoothing = 0.1});
   //   }
   LossFunction loss = [](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels);
