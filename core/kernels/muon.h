@@ -14,10 +14,10 @@ struct MuonGroup {
 // `segment` is the parameter's row of the arena's table (Note [Arenas]) and `group` its group's: if
 // the parameter is not active, momentum and weights stay, and the direction is 0.
 
-// g = grad * the segment's unscale. momentum = mu * momentum + g; d = nesterov ? g + mu * momentum
-// : momentum; direction = d /
-// (|d| + 1e-7), |d| being the Frobenius norm. grad and direction have one dtype, momentum is f32
-// (f64 for f64).
+// g = grad * the segment's unscale; momentum = mu * momentum + g;
+// d = nesterov ? g + mu * momentum : momentum;
+// direction = d / (|d| + 1e-7), |d| being the Frobenius norm.
+// grad and direction have one dtype, momentum is f32 (f64 for f64).
 struct MuonDirection {
   static constexpr const char* name = "muon_direction";
   static constexpr double epsilon = 1e-7;
