@@ -36,6 +36,7 @@ std::array<Part, 2> parts_of(const Batch& batch, const HostBuffer& buffer) {
 std::shared_ptr<HostBuffer> HostBuffers::take(size_t bytes) {
   Sized taken;
   {
+    Sized outgrown;  // destroyed behind the lock: releasing pinned memory may wait for the device
     const std::lock_guard lock(mutex_);
     const auto fits =
         std::ranges::find_if(free_, [bytes](const Sized& sized) { return sized.bytes >= bytes; });
@@ -43,7 +44,8 @@ std::shared_ptr<HostBuffer> HostBuffers::take(size_t bytes) {
       taken = std::move(*fits);
       free_.erase(fits);
     } else if (!free_.empty()) {
-      free_.pop_back();  // too small, like a last batch's: the larger one takes its place
+      outgrown = std::move(free_.back());  // like a last batch's: a larger one takes its place
+      free_.pop_back();
     }
   }
   if (!taken.buffer) taken = {services_.host_buffer(bytes), bytes};

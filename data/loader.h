@@ -96,7 +96,8 @@ class DataLoader::Epoch {
   std::default_sentinel_t end() const { return {}; }
 
   // How long the loop has waited for its batches so far; with 0 workers that is what making them
-  // took. Waiting for another device, or asking it to transform a batch, is none of it.
+  // took. Waiting for another device, or asking it to transform a batch, is none of it; nor is the
+  // wait of a loop that has run so far ahead that the device's copies still stand behind kernels.
   double waited_seconds() const;
 
  private:

@@ -10,8 +10,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -44,7 +46,8 @@ class LateBackend final : public Backend, DeviceServices {
 
   std::unique_ptr<HostBuffer> host_buffer(size_t bytes) override {
     ++buffers;
-    return DeviceServices::host_buffer(bytes);
+    if (!on_release) return DeviceServices::host_buffer(bytes);
+    return std::make_unique<Watched>(DeviceServices::host_buffer(bytes), on_release);
   }
   Moment now() override {
     return Moment(new Later([] {}));
@@ -61,12 +64,20 @@ class LateBackend final : public Backend, DeviceServices {
     }));
   }
 
+  std::function<void()> on_release;  // of the host buffers made from now on
   std::vector<std::string> log;
   std::atomic<int> buffers = 0;
   int uploads = 0;
   bool fail_uploads = false;
 
  private:
+  struct Watched final : HostBuffer {
+    Watched(std::unique_ptr<HostBuffer> memory, std::function<void()> callback)
+        : HostBuffer(memory->data()), memory(std::move(memory)), callback(std::move(callback)) {}
+    ~Watched() override { callback(); }
+    std::unique_ptr<HostBuffer> memory;
+    std::function<void()> callback;
+  };
   struct Later final : DeviceEvent {
     explicit Later(std::function<void()> work) : work(std::move(work)) {}
     bool reached() override { return !work; }
@@ -272,6 +283,21 @@ TEST_F(Feed, TimeSpentWaitingIsThatOfMakingBatches) {
   auto epoch = loader.epoch(0);
   for (const Batch& batch : epoch) now += double(1000 * batch.size());
   EXPECT_EQ(epoch.waited_seconds(), 9);
+}
+
+// Releasing pinned memory may take long; the other workers go on.
+TEST_F(Feed, ABufferIsReleasedWhileOthersMayTakeTheirs) {
+  const auto buffers = std::make_shared<HostBuffers>(Device::cuda());
+  std::future<void> other;
+  bool taken = false;
+  device_->on_release = [&] {
+    device_->on_release = {};
+    other = std::async(std::launch::async, [&] { buffers->take(1); });
+    taken = other.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  };
+  buffers->take(10);
+  buffers->take(1000);
+  EXPECT_TRUE(taken);
 }
 
 TEST(HostBuffers, AreUsedAgainAndReplacedByLargerOnes) {
