@@ -26,6 +26,16 @@ void check_images(const char* function, const Shape& shape, DType dtype) {
                                function, to_string(shape), name(dtype)));
 }
 
+void check_device(const char* function, const Tensor& images, const SampleIds& samples) {
+  for (const Tensor* words : {&samples.ids, &samples.epoch}) {
+    if (words->device() == images.device()) continue;
+    throw DeviceError(
+        fmt::format("[{}] images {} and sample ids {} are on two devices; make the "
+                    "SampleIds with the images' device",
+                    function, to_string(TensorView(images)), to_string(TensorView(*words))));
+  }
+}
+
 void check_statistics(const char* function, const Normalize& normalize, const Shape& images) {
   const size_t count = normalize.mean().size();
   if (count == 1 || int64_t(count) == images[3]) return;
@@ -213,6 +223,7 @@ Shape Augment::output_shape(const Shape& images) const {
 
 Tensor Augment::apply(const Tensor& images, const Tensor& indices, const SampleIds& samples) const {
   check_images("augment", images.shape(), images.dtype());
+  check_device("augment", images, samples);
   const Shape shape = output_shape(images.shape()).with(0, samples.ids.numel());
   const Tensor y = Tensor::empty(shape, {.dtype = dtype(), .device = images.device()});
   kernels::AugmentImages call{.x = images,
@@ -267,6 +278,7 @@ Tensor ColorJitter::operator()(const Tensor& images, const SampleIds& samples) c
     throw ShapeError(fmt::format("[color_jitter] wants images ({}, H, W, 3) u8, got {}",
                                  samples.ids.numel(), to_string(TensorView(images))));
   }
+  check_device("color_jitter", images, samples);
   const Tensor y = Tensor::empty(images.shape(), {.dtype = DType::u8, .device = images.device()});
   run(kernels::JitterColors{.x = images,
                             .ids = samples.ids,

@@ -96,7 +96,8 @@ class Augment {
   explicit Augment(AugmentOptions options);
 
   // Images (N, H, W, C) u8 with C of 1 to 4, one a sample. Throws ShapeError for others, for a crop
-  // that does not fit, and for reflected padding as wide as the images.
+  // that does not fit, and for reflected padding as wide as the images; DeviceError for samples on
+  // another device.
   Tensor operator()(const Tensor& images, const SampleIds& samples) const;
   void operator()(Batch& batch) const;
   // The same of images[ids[i]], which are not checked.
@@ -134,7 +135,7 @@ class ColorJitter {
   // Throws Error for factors outside 0..32 and hues outside -0.5..0.5.
   explicit ColorJitter(ColorJitterOptions options);
 
-  // One image a sample. Throws ShapeError for others.
+  // One image a sample. Throws ShapeError for others, DeviceError for samples on another device.
   Tensor operator()(const Tensor& images, const SampleIds& samples) const;
   void operator()(Batch& batch) const;
 

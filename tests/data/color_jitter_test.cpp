@@ -185,5 +185,15 @@ TEST(ColorJitter, RefusesRangesAndImages) {
             "[color_jitter] wants images (1, H, W, 3) u8, got (1, 2, 2, 1) u8 cpu");
 }
 
+TEST(ColorJitter, RefusesSamplesOnAnotherDevice) {
+  const SecondDevice second;
+  const SampleIds here(std::vector<int64_t>{0}, 0, Device::cpu());
+  const Tensor images = images_of({0}).to(Device::cuda());
+  const ColorJitter jitter({});
+  EXPECT_EQ(thrown<DeviceError>([&] { jitter(images, here); }),
+            "[color_jitter] images (1, 4, 5, 3) u8 cuda:0 and sample ids (1,) i64 cpu are on two "
+            "devices; make the SampleIds with the images' device");
+}
+
 }  // namespace
 }  // namespace adret

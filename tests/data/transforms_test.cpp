@@ -253,6 +253,22 @@ TEST(Augment, RefusesImagesThatDoNotFit) {
             "[augment] got images (2, 16, 16, 1) and 1 sample ids; wanted one an image");
 }
 
+TEST(Augment, RefusesSamplesOnAnotherDevice) {
+  const SecondDevice second;
+  const SampleIds here(std::vector<int64_t>{0, 1}, 0, Device::cpu());
+  const Tensor images = varied_images(2).to(Device::cuda());
+  const Augment augment(crop_and_flip);
+  const std::string text =
+      "[augment] images (2, 16, 16, 1) u8 cuda:0 and sample ids (2,) i64 cpu are on two devices; "
+      "make the SampleIds with the images' device";
+  EXPECT_EQ(thrown<DeviceError>([&] { augment(images, here); }), text);
+  EXPECT_EQ(thrown<DeviceError>([&] { augment.gather(images, here); }), text);
+  SampleIds there(std::vector<int64_t>{0, 1}, 0, Device::cuda());
+  there.epoch = here.epoch;
+  EXPECT_THAT(thrown<DeviceError>([&] { augment(images, there); }),
+              HasSubstr("sample ids () i64 cpu are on two devices"));
+}
+
 // -- the set -------------------------------------------------------------------------------------
 
 TEST(ImageDataset, GivesALastBatchThatIsNotFull) {
