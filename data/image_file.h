@@ -22,7 +22,8 @@ struct ImageOptions {
 // JPEG pixels are libjpeg's with its accurate transform and smooth upsampling, as Pillow's and
 // OpenCV's are. Throws DataError with the path for a missing or empty file, for one that is damaged
 // or cut off, wherever (never a part of an image), and for other formats, naming what it is; Error
-// for other numbers of channels.
+// for other numbers of channels. Of a PNG the chunks' checksums are compared, not that of the
+// compressed stream within them; pixels of a palette's missing entries are black.
 Tensor load_image(const std::filesystem::path& path, const ImageOptions& options = {});
 // The same for a file that is in memory already; messages call it `name`.
 Tensor decode_image(std::span<const std::byte> file, const std::string& name,

@@ -7,6 +7,8 @@
 #include <vector>
 // Wants the above.
 #include <jpeglib.h>
+// Wants jpeglib.h.
+#include <jerror.h>
 
 namespace adret {
 namespace {
@@ -29,8 +31,12 @@ void jpeg_fail(j_common_ptr info) {
   std::longjmp(errors->jump, 1);
 }
 // Below 0: a warning, that is, damage which libjpeg would fill with what came before; else a trace.
+// An unknown revision of JFIF and bytes between the segments of the header cost no pixel.
 void jpeg_message(j_common_ptr info, int level) {
-  if (level < 0) jpeg_fail(info);
+  const int code = info->err->msg_code;
+  const bool before_scan = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number == 0;
+  const bool harmless = code == JWRN_JFIF_MAJOR || (code == JWRN_EXTRANEOUS_DATA && before_scan);
+  if (level < 0 && !harmless) jpeg_fail(info);
 }
 void jpeg_print(j_common_ptr) {}
 }

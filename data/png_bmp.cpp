@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 // Only these two: version 2.27, which distributions ship, reads or writes out of bounds on
 // malformed JPEG, GIF, TGA, HDR, PIC and PNM files.
@@ -52,9 +55,12 @@ uint32_t little_endian(const uint8_t* bytes, int count) {
   return value;
 }
 
+constexpr uint64_t around = 12;  // a PNG chunk's length, type and checksum
+
 // Every chunk up to the last is there, with the checksum it carries (https://www.w3.org/TR/png).
-void check_png_chunks(const ImageSource& source) {
-  constexpr uint64_t around = 12;  // length, type and checksum
+// Gives the offset of the palette, or 0.
+uint64_t check_png_chunks(const ImageSource& source) {
+  uint64_t palette = 0;
   const uint64_t size = source.bytes.size();
   for (uint64_t offset = 8; offset + around <= size;) {
     const uint8_t* const chunk = source.data() + offset;
@@ -67,11 +73,25 @@ void check_png_chunks(const ImageSource& source) {
                       "checksum than it should",
                       offset));
     }
-    if (std::string_view(reinterpret_cast<const char*>(chunk) + 4, 4) == "IEND") return;
+    const std::string_view type(reinterpret_cast<const char*>(chunk) + 4, 4);
+    if (type == "IEND") return palette;
+    if (type == "PLTE" && palette == 0) palette = offset;
     offset += length + around;
   }
   source.fail(
       fmt::format("the PNG image is cut off: its {} bytes end before its last chunk", size));
+}
+
+// The file with a black palette of all 256 entries before its own: stb_image leaves entries that a
+// palette lacks uninitialised, and pixels may name them. It compares no checksums.
+std::vector<std::byte> with_black_palette(std::span<const std::byte> file, uint64_t palette) {
+  constexpr uint64_t bytes = 3 * 256;
+  std::vector<std::byte> black(around + bytes);
+  black[2] = std::byte(bytes >> 8);  // the length, big-endian
+  std::copy_n(file.data() + palette + 4, 4, black.data() + 4);
+  std::vector<std::byte> padded(file.begin(), file.end());
+  padded.insert(padded.begin() + int64_t(palette), black.begin(), black.end());
+  return padded;
 }
 
 // The rows that the header promises are there: stb_image takes bytes beyond the end for zeros.
@@ -100,8 +120,10 @@ void check_bmp_rows(const ImageSource& source) {
 }  // namespace
 
 void decode_png(const ImageSource& source, int channels, PixelPlace place) {
-  check_png_chunks(source);
-  decode_by_stb(source, "PNG", channels, place);
+  const uint64_t palette = check_png_chunks(source);
+  if (palette == 0) return decode_by_stb(source, "PNG", channels, place);
+  const std::vector<std::byte> padded = with_black_palette(source.bytes, palette);
+  decode_by_stb({source.function, padded, source.name}, "PNG", channels, place);
 }
 
 void decode_bmp(const ImageSource& source, int channels, PixelPlace place) {

@@ -105,6 +105,31 @@ TEST(ImageFile, Of16BitsTheUpperOnesStay) {
             (Bytes{0xab, 0xab, 0xab}));
 }
 
+TEST(ImageFile, EntriesThatAPaletteLacksAreBlack) {
+  const std::string two("\x0a\x14\x1e\xff\0\0", 6);
+  const std::string file = png(4, 1, 3, std::string("\1\2\xff\0", 4), two);
+  EXPECT_EQ(decode(file, 3).to_vector<uint8_t>(), (Bytes{255, 0, 0, 0, 0, 0, 0, 0, 0, 10, 20, 30}));
+  // Two pixels of four bits: 1 and 15.
+  EXPECT_EQ(decode(png(2, 1, 3, "\x1f", two, 4)).to_vector<uint8_t>(), (Bytes{255, 0, 0, 0, 0, 0}));
+  EXPECT_THAT(decode_error(png(1, 1, 3, std::string(1, '\0'))), HasSubstr("Corrupt PNG"));
+}
+
+TEST(ImageFile, AJpegMayHaveAnotherRevisionOfJfifAndStrayBytesInItsHeader) {
+  const std::string file = golden_file("jpeg 4:2:0");
+  const auto pixels = decode(file).to_vector<uint8_t>();
+  std::string revision = file;
+  const size_t jfif = file.find("JFIF");
+  ASSERT_NE(jfif, std::string::npos);
+  revision[jfif + 5] = 3;
+  EXPECT_EQ(decode(revision).to_vector<uint8_t>(), pixels);
+  std::string stray = file;
+  stray.insert(file.find("\xff\xdb"), "abc");  // before a table of the header
+  EXPECT_EQ(decode(stray).to_vector<uint8_t>(), pixels);
+  stray = file;
+  stray.insert(file.size() - 2, std::string(40, 'x'));  // behind the scan
+  EXPECT_THAT(decode_error(stray), HasSubstr("extraneous bytes before marker 0xd9"));
+}
+
 TEST(ImageFile, ABmpIsReadUprightAndInRgb) {
   // Two rows of one pixel, stored from the bottom, blue first, rows padded to four bytes.
   std::string bmp(
