@@ -3,6 +3,10 @@ JOBS ?= $(shell nproc)
 ARGS ?=
 DATA ?=
 CMAKE_FLAGS ?=
+# cifar10 runs on what the machine has, the rest on the CPU unless told otherwise.
+ifneq ($(filter cifar10,$(MAKECMDGOALS)),)
+DEVICE ?= $(shell nvidia-smi -L >/dev/null 2>&1 && PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && echo cuda || echo cpu)
+endif
 DEVICE ?= cpu
 PRESET := $(if $(filter cuda%,$(DEVICE)),cuda,cpu)
 # The preset's architecture is for continuous integration; a machine with a GPU compiles for its own.
@@ -17,7 +21,7 @@ help:
 	@echo 'make mnist     install what is missing, build, find or fetch MNIST, train LeNet on it'
 	@echo '               DATA=DIR: where MNIST is; ARGS="--model cnn --epochs 3": the flags of examples/mnist'
 	@echo '               DEVICE=cuda: with the CUDA backend, on a GPU (needs nvcc and cuDNN); test and bench too'
-	@echo 'make cifar10   the same with CIFAR-10 and examples/cifar10'
+	@echo 'make cifar10   the same with CIFAR-10 and examples/cifar10; on a GPU where there is one and nvcc'
 	@echo 'make test      build and run all tests; ARGS="-R conv2d": the flags of ctest'
 	@echo 'make asan      the tests under the address and undefined-behaviour sanitizers'
 	@echo 'make tsan      the tests under the thread sanitizer'

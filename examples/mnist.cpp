@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <future>
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "command_line.h"
@@ -153,6 +154,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", args.seed,
                  "of weights, order and dropout; the same seed trains the same weights")
+      ->check(between(0, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   app.add_option("--threads", args.threads, "CPU threads")
       ->check(between(1, 1024))

@@ -20,7 +20,8 @@ struct Arguments {
   double label_smoothing = 0.1, weight_decay = 5e-4, ema = 0;
   uint64_t seed = 1;
   int threads = num_threads(), workers = 0;
-  bool json = false, test_flips = false;
+  int64_t test_views = 1;
+  bool json = false;
 };
 
 // What a network is trained with unless told otherwise.

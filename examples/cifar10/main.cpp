@@ -3,8 +3,11 @@
 //   cifar10 [--model resnet18|wideresnet|mobilenetv2|vgg11|tiny] [--precision fp32|tf32|bf16|fp16]
 //   cifar10 --predict IMAGE --weights FILE
 //
-// Reaches on the test images of CIFAR-10:
+// Reaches on CIFAR-10's test images: tiny 84 % in 6 minutes on two CPU cores; on one H200, with
+// images that went through JPEG, which costs about a point, resnet18 93.2 % in 21 seconds of
+// training (bf16), and 93.9 % with --batch 256 --ema 0.999 --flip alternating --test-views 6.
 #include <iostream>
+#include <limits>
 
 #include "../command_line.h"
 #include "arguments.h"
@@ -60,6 +63,7 @@ void add_other_options(CLI::App& app, Arguments& args) {
                  "folder of CIFAR-10's binary files; default: $ADRET_DATA, then ./datasets");
   app.add_option("--seed", args.seed,
                  "of weights, order and augmentation; the same seed trains the same weights")
+      ->check(between(0, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   app.add_option("--threads", args.threads, "CPU threads")
       ->check(between(1, 1024))
@@ -67,15 +71,21 @@ void add_other_options(CLI::App& app, Arguments& args) {
   app.add_option("--workers", args.workers, "loader threads; 0: the set lies on the device")
       ->check(between(0, 1024))
       ->capture_default_str();
-  app.add_flag("--test-flips", args.test_flips,
-               "the final test averages each image and its mirror image");
+  app.add_option("--test-views", args.test_views,
+                 "of each image in the final test: 1, 2 (also mirrored), 6 (also moved by a pixel)")
+      ->check(CLI::IsMember({1, 2, 6}))
+      ->capture_default_str();
   app.add_option("--save", args.save, "file for the weights; default: cifar10-MODEL.safetensors");
   app.add_flag(
       "--json", args.json,
       "one JSON object an epoch on standard output and one at the end, nothing else there");
-  app.add_option("--predict", args.predict,
-                 "image file: prints the probabilities of the ten classes and ends");
-  app.add_option("--weights", args.weights, "weights for --predict");
+  CLI::Option* const predict =
+      app.add_option("--predict", args.predict,
+                     "image file: prints the probabilities of the ten classes and ends");
+  CLI::Option* const weights =
+      app.add_option("--weights", args.weights, "weights for --predict, as training saved them");
+  predict->needs(weights);
+  weights->needs(predict);
 }
 
 }  // namespace
@@ -92,7 +102,7 @@ int main(int argc, char** argv) {
   }
   try {
     set_num_threads(args.threads);
-    if (args.predict.empty()) {
+    if (app.count("--predict") == 0) {
       cifar10::train(args);
     } else {
       cifar10::predict(args);

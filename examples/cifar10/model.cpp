@@ -15,7 +15,7 @@ std::unique_ptr<Module> build(const std::string& model) {
 }
 
 Recipe recipe_of(const std::string& model) {
-  if (model == "tiny") return {.epochs = 10, .batch = 128, .lr = 0.1};
+  if (model == "tiny") return {.epochs = 6, .batch = 128, .lr = 0.1};
   if (model == "mobilenetv2") return {.epochs = 30, .batch = 512, .lr = 0.2};
   if (model == "vgg11") return {.epochs = 30, .batch = 512, .lr = 0.2};
   return {.epochs = 30, .batch = 512, .lr = 0.4};

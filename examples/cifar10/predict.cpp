@@ -46,20 +46,20 @@ std::vector<std::string> classes_of(const Metadata& metadata) {
 }  // namespace
 
 void predict(const Arguments& args) {
-  if (args.weights.empty()) {
-    throw Error("[cifar10] --predict needs --weights FILE, as training saved it");
-  }
   const Metadata metadata = read_tensors(args.weights).metadata;
   const std::vector<std::string> classes = classes_of(metadata);
   const Normalize normalize(numbers_of(metadata, "mean"), numbers_of(metadata, "std"));
+  const Device device = choose_device(args.device).device;
   const std::unique_ptr<Module> model = build(text_of(metadata, "model"));
   load_weights(*model, args.weights);
+  model->to(device);
   model->eval();
 
   const Tensor image = load_image(args.predict, {.channels = 3});
   const Tensor images = resize(image, 32).reshape({1, 32, 32, 3});
   const NoGrad off;
-  const std::vector<float> probabilities = softmax(model->call(normalize(images))).to_vector();
+  const Tensor logits = model->call(normalize(images.to(device)));
+  const std::vector<float> probabilities = softmax(logits).to_vector();
   for (size_t c = 0; c < classes.size(); ++c) {
     fmt::print("{:<10}  {:.4f}\n", classes[c], probabilities[c]);
   }

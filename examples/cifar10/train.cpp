@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../command_line.h"
+#include "../test_views.h"
 #include "arguments.h"
 
 namespace cifar10 {
@@ -55,6 +56,7 @@ DataLoader training_loader(const Arguments& args, const Cifar::Part& set, Device
   const std::function<void(Batch&)> mix = mixing(args);
   LoaderOptions options{.batch_size = args.batch,
                         .shuffle = true,
+                        // Whole batches alone, but a set that is smaller than one.
                         .drop_last = set.images.size(0) >= args.batch,
                         .workers = args.workers,
                         .transform = mix,
@@ -70,10 +72,9 @@ DataLoader training_loader(const Arguments& args, const Cifar::Part& set, Device
   return DataLoader(set.dataset(), options);
 }
 
-DataLoader test_loader(const Cifar::Part& set, Device device, const AugmentOptions& options) {
-  return DataLoader(
-      ImageDataset(set.images.to(device), set.labels.to(device), 10, Augment(options)),
-      {.batch_size = 1000, .device = device});
+DataLoader test_loader(const Cifar::Part& set, const Normalize& normalize) {
+  return DataLoader(ImageDataset(set.images, set.labels, 10, Augment({.normalize = normalize})),
+                    {.batch_size = 1000, .device = set.images.device()});
 }
 
 // Weights decay, biases and norms do not.
@@ -130,29 +131,10 @@ TrainerCallbacks reports(const Arguments& args, ProgressBar& progress, JsonLogge
               }};
 }
 
-// The classes of the test images as the model sees them, or, with flips, as it sees them and their
-// mirror images on average.
 ConfusionMatrix test(Module& model, const Cifar::Part& set, const Normalize& normalize,
-                     bool with_flips) {
-  const NoGrad no_grad;
-  const EvalMode evaluation(model);
-  const Device device = model.device();
-  std::vector<Tensor> logits;
-  const auto add_logits = [&](const AugmentOptions& view) {
-    for (const Batch& batch : test_loader(set, device, view).epoch(0)) {
-      const Tensor y = model.call(batch.inputs).to(DType::f32);
-      const auto number = size_t(batch.number);
-      if (number < logits.size()) {
-        logits[number] = logits[number] + y;
-      } else {
-        logits.push_back(y);
-      }
-    }
-  };
-  add_logits({.normalize = normalize});
-  if (with_flips) add_logits({.flip = Flip::random, .flip_probability = 1, .normalize = normalize});
+                     int64_t views) {
   ConfusionMatrix matrix(10);
-  matrix.add(concatenate(logits, 0).to(Device::cpu()), set.labels);
+  matrix.add(test_logits(model, set.images, normalize, views, 1000), set.labels.to(Device::cpu()));
   return matrix;
 }
 
@@ -169,6 +151,11 @@ void print_test(const Arguments& args, const Cifar& data, const ConfusionMatrix&
                                 {"waiting", seconds > 0 ? waited / seconds : 0}};
     for (int64_t c = 0; c < matrix.classes(); ++c) {
       line["classes"][data.classes[size_t(c)]] = matrix.recall(c);
+      std::vector<int64_t> row;  // of the images of a class, how many were taken for each
+      for (int64_t taken = 0; taken < matrix.classes(); ++taken) {
+        row.push_back(matrix.count(c, taken));
+      }
+      line["confusion"].push_back(row);
     }
     std::cout << line << std::endl;
     return;
@@ -177,8 +164,8 @@ void print_test(const Arguments& args, const Cifar& data, const ConfusionMatrix&
   for (int64_t c = 0; c < matrix.classes(); ++c) {
     fmt::print("{:<10}  {:6.2f} % found\n", data.classes[size_t(c)], 100 * matrix.recall(c));
   }
-  fmt::print("{} test accuracy {:.2f} % after {:.1f} s of training, {:.1f} % of them waiting\n",
-             data.name, 100 * matrix.accuracy(), seconds, seconds > 0 ? 100 * waited / seconds : 0);
+  fmt::print("test accuracy {:.2f} % after {:.1f} s of training, {:.1f} % of them waiting\n",
+             100 * matrix.accuracy(), seconds, seconds > 0 ? 100 * waited / seconds : 0);
 }
 
 std::string join(const auto& values) { return fmt::format("{}", fmt::join(values, ",")); }
@@ -229,13 +216,13 @@ void train(Arguments args) {
 
   ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
   JsonLogger json(std::cout);
+  const Cifar::Part test_set{data.test.images.to(device), data.test.labels.to(device), 10};
   const std::vector<EpochReport> epochs =
-      trainer.fit(loader, test_loader(data.test, device, {.normalize = normalize}),
-                  reports(args, progress, json, loader));
+      trainer.fit(loader, test_loader(test_set, normalize), reports(args, progress, json, loader));
 
   std::optional<AveragedWeights> averaged;
   if (trainer.average()) averaged.emplace(*trainer.average());
-  print_test(args, data, test(*model, data.test, normalize, args.test_flips), epochs);
+  print_test(args, data, test(*model, test_set, normalize, args.test_views), epochs);
   save(args, *model, data, normalize);
 }
 

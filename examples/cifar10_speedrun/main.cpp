@@ -2,7 +2,11 @@
 // airbench94_muon (https://github.com/KellerJordan/cifar10-airbench), whose recipe it follows:
 // eight epochs of batches of 2000, Muon for the convolutions, six views of each test image.
 //
-//   cifar10_speedrun [--data DIR] [--runs N] [--precision fp16|bf16] [--json]
+//   cifar10_speedrun [--data DIR] [--runs N] [--seed S] [--precision fp16|bf16] [--json] ...
+//
+// Reaches 93.15 % (mean of 10 runs) in 1.14 s on one H200 with images that went through JPEG, 2.8 s
+// after the start of the process. fp16 needs no loss scaling here: the loss is a sum over the
+// batch, and the logits are divided by 256.
 //
 // Two clocks: `seconds` counts whitening, training and testing of a run, after a warm-up on other
 // labels that chooses the algorithms; `since_start` is the wall time from the start of the process
@@ -14,12 +18,13 @@
 #include <future>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <sstream>
 
 #include "../command_line.h"
+#include "../test_views.h"
 #include "net.h"
 
 namespace {
@@ -64,12 +69,6 @@ class Run {
   Normalize normalize(DType dtype) const {
     return Normalize({0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}, dtype);
   }
-  static std::vector<int64_t> first(int64_t count) {
-    std::vector<int64_t> ids(static_cast<size_t>(count));
-    std::iota(ids.begin(), ids.end(), 0);
-    return ids;
-  }
-
   const Arguments& args_;
   const Data& data_;
   const DType dtype_;
@@ -123,34 +122,9 @@ void Run::train(const Tensor& labels, int64_t most_steps) {
   }
 }
 
-// Six views of each image: as it is and moved by a pixel up left and down right, each also
-// mirrored. The first pair counts half, the four others the other half.
 Hits Run::test() {
-  constexpr int64_t batch = 2000;
-  const NoGrad off;
-  net_->eval();
-  const Augment pad(
-      {.crop = {.size = 34, .padding = 1, .border = Border::reflect, .random = false}});
-  const Augment plain({.normalize = normalize(dtype_)});
-  const Augment mirrored(
-      {.flip = Flip::random, .flip_probability = 1, .normalize = normalize(dtype_)});
-  std::vector<Tensor> logits;
-  for (int64_t begin = 0; begin < data_.test_images.size(0); begin += batch) {
-    const int64_t end = std::min(begin + batch, data_.test_images.size(0));
-    const Tensor images = slice(data_.test_images, 0, begin, end);
-    const SampleIds ids(first(end - begin), 0, images.device());
-    const Tensor padded = pad(images, ids);
-    Tensor total;
-    for (const int64_t shift : {1, 0, 2}) {
-      const Tensor view = slice(slice(padded, 1, shift, shift + 32), 2, shift, shift + 32);
-      const Tensor both =
-          (*net_)(plain(view, ids)).to(DType::f32) + (*net_)(mirrored(view, ids)).to(DType::f32);
-      const Tensor weighted = both * (shift == 1 ? 0.25 : 0.125);
-      total = total.defined() ? total + weighted : weighted;
-    }
-    logits.push_back(total);
-  }
-  return top_k_hits(concatenate(logits, 0).to(Device::cpu()), data_.test_labels);
+  return top_k_hits(test_logits(*net_, data_.test_images, normalize(dtype_), 6, 2000),
+                    data_.test_labels);
 }
 
 // Since the kernel started this process, in its ticks of 10 ms (proc(5), field 22 of stat).
@@ -207,7 +181,12 @@ void race(const Arguments& args) {
                  seconds, since_start);
     }
   }
-  if (!args.json && args.runs > 1) {
+  if (args.json) {
+    std::cout << nlohmann::ordered_json{{"runs", args.runs},
+                                        {"mean_accuracy", accuracies / double(args.runs)},
+                                        {"mean_seconds", times / double(args.runs)}}
+              << std::endl;
+  } else if (args.runs > 1) {
     fmt::print("mean of {} runs: {:.2f} % in {:.3f} s\n", args.runs,
                100 * accuracies / double(args.runs), times / double(args.runs));
   }
@@ -233,8 +212,11 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch, "images a step")
       ->check(between(1, 50000))
       ->capture_default_str();
-  app.add_option("--seed", args.seed, "of the first run")->capture_default_str();
-  app.add_flag("--json", args.json, "one JSON object a run on standard output");
+  app.add_option("--seed", args.seed, "of the first run")
+      ->check(between(0, std::numeric_limits<int64_t>::max()))
+      ->capture_default_str();
+  app.add_flag("--json", args.json,
+               "one JSON object a run, and one of the means, on standard output");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

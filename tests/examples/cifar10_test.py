@@ -59,9 +59,9 @@ class Program(unittest.TestCase):
 
 
 class Cifar10(Program):
-    def train(self, *arguments, model="tiny", epochs=2):
+    def train(self, *arguments, model="tiny", epochs=2, batch=20):
         result = self.run_program("cifar10", "--data", self.data, "--model", model, "--epochs",
-                                  epochs, "--batch", 20, "--save", "weights.safetensors", *arguments)
+                                  epochs, "--batch", batch, "--save", "weights.safetensors", *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
@@ -91,6 +91,10 @@ class Cifar10(Program):
         self.assertEqual(list(lines[-1]["classes"]), CLASSES)
         mean = sum(lines[-1]["classes"].values()) / 10  # as many images of each
         self.assertAlmostEqual(lines[-1]["test_accuracy"], mean, delta=1e-9)
+        confusion = lines[-1]["confusion"]
+        self.assertEqual([sum(row) for row in confusion], [4] * 10)
+        self.assertEqual([row[c] / 4 for c, row in enumerate(confusion)],
+                         list(lines[-1]["classes"].values()))
 
     def test_a_seed_gives_the_same_bits_for_any_number_of_threads_and_workers(self):
         files = set()
@@ -105,8 +109,18 @@ class Cifar10(Program):
         for arguments in (("--precision", "bf16", "--schedule", "cosine", "--augment", "mixup"),
                           ("--precision", "fp16", "--schedule", "step", "--augment", "cutmix"),
                           ("--schedule", "constant", "--augment", "none", "--ema", 0.9),
-                          ("--augment", "crop", "--test-flips", "--label-smoothing", 0)):
+                          ("--augment", "crop", "--test-views", 6, "--label-smoothing", 0),
+                          ("--augment", "none", "--test-views", 2)):
             self.assertIn("test accuracy", self.train(*arguments, epochs=1).stdout, arguments)
+
+    def test_trains_and_predicts_with_every_network(self):
+        write_ppm(self.folder / "blue.ppm", COLOURS[2])
+        for model in ("resnet18", "wideresnet", "mobilenetv2", "vgg11"):
+            self.train("--augment", "none", model=model, epochs=1, batch=100)
+            result = self.run_program("cifar10", "--predict", "blue.ppm", "--weights",
+                                      "weights.safetensors")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(len(result.stdout.splitlines()), 10, model)
 
     def test_predicts_what_an_image_shows(self):
         self.train(epochs=6)
@@ -127,7 +141,8 @@ class Cifar10(Program):
         self.assert_refused("--ema: 1 is no number from 0 to below 1", "--ema", 1)
         self.assert_refused("--lr: nan is no number above 0", "--lr", "nan")
         self.assert_refused("the CPU has no tf32", "--data", self.data, "--precision", "tf32")
-        self.assert_refused("needs --weights", "--predict", "a.png")
+        self.assert_refused("--predict requires --weights", "--predict", "a.png")
+        self.assert_refused("--seed: -1 is no whole number in 0..", "--seed=-1")
         self.assert_refused("cannot write into", "--data", self.data, "--save", "gone/w")
 
     def test_refuses_data_that_is_missing_or_damaged(self):
@@ -143,6 +158,8 @@ class Cifar10(Program):
         self.train(epochs=1)
         weights = self.folder / "weights.safetensors"
         write_ppm(self.folder / "blue.ppm", COLOURS[2])
+        (self.folder / "cut.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+        self.assert_refused("cut.jpg", "--predict", "cut.jpg", "--weights", weights)
         content = weights.read_bytes()
         mean = re.search(rb'"mean":"(.*?)"', content)[1]
         weights.write_bytes(content.replace(mean, b"x" * len(mean)))
@@ -155,7 +172,8 @@ class SpeedRun(Program):
         result = self.run_program("cifar10_speedrun", "--data", self.data, "--epochs", 1, "--batch",
                                   40, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
-        line = json.loads(result.stdout)
+        line, means = map(json.loads, result.stdout.splitlines())
+        self.assertEqual(means["mean_accuracy"], line["accuracy"])
         self.assertEqual(line["run"], 1)
         self.assertGreaterEqual(line["accuracy"], 0)
         self.assertLessEqual(line["accuracy"], 1)
