@@ -1,6 +1,7 @@
 // The weights of resizing, and the calls of its kernel: along the rows, then along the columns.
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/data/image_limits.h>
 #include <adret/data/resize.h>
 #include <fmt/core.h>
 
@@ -96,6 +97,11 @@ Tensor center_crop(const Tensor& images, Size2 size) {
     throw ShapeError(fmt::format("[center_crop] a crop of {} does not fit in images {}",
                                  to_string(size), to_string(images.shape())));
   }
+  if (x.size(1) > longest || x.size(2) > longest) {
+    throw ShapeError(fmt::format("[center_crop] wants images of sides up to {}, got {}", longest,
+                                 to_string(images.shape())));
+  }
+  check_elements("center_crop", size, x.size(3));
   const Tensor y = Tensor::empty({x.size(0), size.h, size.w, x.size(3)},
                                  {.dtype = DType::u8, .device = x.device()});
   run(kernels::AugmentImages{.x = x, .y = y});

@@ -15,8 +15,8 @@ namespace adret {
 Tensor resize(const Tensor& images, Size2 size);
 // The shorter side becomes `length`, the other one keeps the ratio, rounded down.
 Tensor resize_shorter_side(const Tensor& images, int64_t length);
-// Throws ShapeError for a size larger than the images. Rows and columns on both sides differ by one
-// at most, with fewer above and on the left.
+// Throws ShapeError for a size larger than the images or of 2^31 elements. Rows and columns on both
+// sides differ by one at most, with fewer above and on the left.
 Tensor center_crop(const Tensor& images, Size2 size);
 
 }  // namespace adret

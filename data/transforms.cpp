@@ -2,6 +2,7 @@
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
+#include <adret/data/image_limits.h>
 #include <adret/data/transforms.h>
 #include <fmt/core.h>
 
@@ -100,6 +101,7 @@ Normalize Normalize::fit(const Tensor& images, DType dtype) {
 Tensor Normalize::operator()(const Tensor& images) const {
   check_images("normalize", images.shape(), images.dtype());
   check_statistics("normalize", *this, images.shape());
+  check_elements("normalize", {images.size(1), images.size(2)}, images.size(3));
   kernels::AugmentParams params;
   set_levels(params, *this);
   const Tensor y = Tensor::empty(images.shape(), {.dtype = dtype_, .device = images.device()});
@@ -212,11 +214,11 @@ Shape Augment::output_shape(const Shape& images) const {
     throw ShapeError(fmt::format("[augment] {} channels were asked for, the images {} have more",
                                  channels, to_string(images)));
   }
-  constexpr int64_t most_elements = INT32_MAX, most_erased = int64_t(1) << 24;
-  if (size.area() > most_elements / channels ||
-      (options_.erasing.probability > 0 && size.area() > most_erased)) {
-    throw ShapeError(fmt::format("[augment] images of {} with {} channels are too large",
-                                 to_string(size), channels));
+  check_elements("augment", size, channels);
+  constexpr int64_t most_erased = int64_t(1) << 24;
+  if (options_.erasing.probability > 0 && size.area() > most_erased) {
+    throw ShapeError(fmt::format("[augment] erasing wants images of {} pixels at most, got {}",
+                                 most_erased, to_string(size)));
   }
   return {images[0], size.h, size.w, channels};
 }

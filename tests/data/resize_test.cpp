@@ -119,6 +119,18 @@ TEST(Resize, RefusesOtherImagesAndSizes) {
               center_crop(image_of(3, 4, 3), {4, 4});
             }),
             "[center_crop] a crop of 4x4 does not fit in images (3, 4, 3)");
+  // No images at all take no memory.
+  const auto none = [](int64_t h, int64_t w) {
+    return Tensor::empty({0, h, w, 1}, {.dtype = DType::u8});
+  };
+  EXPECT_EQ(thrown<ShapeError>([&] {
+              center_crop(none(1 << 16, 1 << 16), {1 << 15, 1 << 16});
+            }),
+            "[center_crop] images of 32768x65536 with 1 channels are too large");
+  EXPECT_EQ(thrown<ShapeError>([&] {
+              center_crop(none(1, 2 << 20), {1, 1});
+            }),
+            "[center_crop] wants images of sides up to 1048576, got (0, 1, 2097152, 1)");
 }
 
 }  // namespace

@@ -76,6 +76,10 @@ TEST(Normalize, RefusesOtherImagesAndStatistics) {
       HasSubstr("got 5 and 5"));
   EXPECT_EQ(thrown<Error>([] { Normalize(0, 1, DType::i32); }),
             "[normalize] gives a floating dtype, not i32");
+  EXPECT_EQ(thrown<ShapeError>([] {
+              Normalize(0, 1)(Tensor::empty({0, 1 << 15, 1 << 16, 1}, {.dtype = DType::u8}));
+            }),
+            "[normalize] images of 32768x65536 with 1 channels are too large");
 }
 
 // -- augmentation --------------------------------------------------------------------------------
@@ -248,6 +252,8 @@ TEST(Augment, RefusesImagesThatDoNotFit) {
             "[augment] has statistics of 2 channels, got images (2, 9, 9, 3)");
   EXPECT_THAT(text({}, {2, 9, 9, 5}), HasSubstr("of 1 to 4 channels, got (2, 9, 9, 5) u8"));
   EXPECT_THAT(text({.channels = 1000}, {1, 100000, 100000, 1}), HasSubstr("are too large"));
+  EXPECT_EQ(text({.erasing = {.probability = 0.5}}, {1, 5000, 5000, 1}),
+            "[augment] erasing wants images of 16777216 pixels at most, got 5000x5000");
   Batch wrong{.inputs = varied_images(2), .indices = {1}};
   EXPECT_EQ(thrown<ShapeError>([&] { Augment({})(wrong); }),
             "[augment] got images (2, 16, 16, 1) and 1 sample ids; wanted one an image");
