@@ -63,6 +63,18 @@ Tensor decode_file(const fs::path& path, int channels) {
   return image;
 }
 
+// Where enlarging a line of pixels would take hundreds of megabytes to cut a few from.
+constexpr int64_t narrowest = 64;  // longer side to shorter side
+
+void check_ratio(const Tensor& image, int64_t length) {
+  const auto [shorter, longer] = std::minmax({image.size(0), image.size(1)});
+  if (length <= shorter || longer <= narrowest * shorter) return;
+  throw ShapeError(fmt::format(
+      "[resize_shorter_side] an image of {} x {} is too narrow to enlarge: its longer side may be "
+      "{} times the shorter one at most; leave it out, or set resize",
+      image.size(0), image.size(1), narrowest));
+}
+
 // Decodes, and makes the size that the options want.
 void load_file(const fs::path& path, const ImageFolderOptions& options, PixelPlace place) {
   const bool crops = options.center_crop != Size2();
@@ -73,10 +85,13 @@ void load_file(const fs::path& path, const ImageFolderOptions& options, PixelPla
   try {
     if (options.resize != Size2()) image = resize(image, options.resize);
     if (options.resize_shorter_side) {
+      check_ratio(image, options.resize_shorter_side);
       image = resize_shorter_side(image, options.resize_shorter_side);
     }
     if (crops) image = center_crop(image, options.center_crop);
-  } catch (const ShapeError& error) {
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
     throw DataError(fmt::format("[ImageFolder] {}: {}", path.string(), error.what()));
   }
   const auto pixels = image.span<uint8_t>();
@@ -118,7 +133,7 @@ ImageFolder::ImageFolder(const fs::path& source, ImageList list, const ImageFold
   if (options_.resize != Size2() && options_.resize_shorter_side != 0) {
     throw Error("[ImageFolder] set resize or resize_shorter_side, not both");
   }
-  if (options_.bad_files == BadFiles::skip) leave_out_bad_files();
+  if (options_.bad_files == BadFiles::skip) leave_out_bad_files(source);
   check_classes(source);
 }
 
@@ -132,15 +147,16 @@ void ImageFolder::check_classes(const fs::path& source) {
     throw DataError(fmt::format("[ImageFolder] {}: {}{}", source.string(), problem, left_out));
   };
   if (items_.empty()) fail("expected images, found none");
-  if (classes_.size() < 2 && !options_.allow_one_class) {
+  const auto in_another_class = [&](const Item& item) { return item.label != items_[0].label; };
+  if (!options_.allow_one_class && std::ranges::none_of(items_, in_another_class)) {
     fail(
-        fmt::format("found one class (\"{}\"), wanted at least two; set allow_one_class if that is "
-                    "meant",
-                    classes_[0]));
+        fmt::format("found images of one class (\"{}\"), wanted at least two; set "
+                    "allow_one_class if that is meant",
+                    classes_[size_t(items_[0].label)]));
   }
 }
 
-void ImageFolder::leave_out_bad_files() {
+void ImageFolder::leave_out_bad_files(const fs::path& source) {
   std::vector<bool> bad(items_.size());
   decode_all(
       size(),
@@ -160,11 +176,21 @@ void ImageFolder::leave_out_bad_files() {
           bad[size_t(i)] = true;
         }
       });
+  std::vector<int> images(classes_.size()), left(classes_.size());
   size_t kept = 0;
   for (size_t i = 0; i < items_.size(); ++i) {
-    if (!bad[i]) std::swap(items_[kept++], items_[i]);
+    const auto label = size_t(items_[i].label);
+    ++images[label];
+    if (bad[i]) continue;
+    ++left[label];
+    std::swap(items_[kept++], items_[i]);
   }
   items_.resize(kept);
+  for (size_t label = 0; label < classes_.size() && kept > 0; ++label) {
+    if (left[label] > 0 || images[label] == 0) continue;
+    skipped_.push_back({source, fmt::format("the class \"{}\" lost its {} images, all bad",
+                                            classes_[label], images[label])});
+  }
 }
 
 const ImageFolder::Item& ImageFolder::item(int64_t index) const {

@@ -18,20 +18,21 @@ struct ImageFolderOptions {
   // 1 gray, 3 RGB, 4 RGBA, whatever the files have; 0: the files' own, which must be alike.
   int channels = 3;
   // First every image is resized (data/resize.h) to a size, or so that its shorter side has a
-  // length; then its centre is cut out. Unset: images must be of one size.
+  // length; then its centre is cut out. Unset: images must be of one size. An image to be
+  // enlarged by its shorter side is a bad file if the other one is over 64 times as long.
   Size2 resize = {};
   int64_t resize_shorter_side = 0;
   Size2 center_crop = {};
   // error: listing throws for what it sees, as empty classes and files with unknown endings, and a
   // damaged file when it is read. skip: every file is decoded once when the set is made (on all
   // cores; as long as an epoch without training), and those that fail are left out and listed in
-  // skipped(), so that batches are the same in every epoch and for any number of workers. A file
-  // that turns bad later is an error either way.
+  // skipped(), as is a class that lost all of them, so that batches are the same in every epoch and
+  // for any number of workers. A file that turns bad later is an error either way.
   BadFiles bad_files = BadFiles::error;
   // Names of the classes by label; unset: those of the subfolders, sorted, or the numbers in a
   // list. Give the training set's to the test set, which may lack a class.
   std::vector<std::string> classes = {};
-  bool allow_one_class = false;
+  bool allow_one_class = false;  // else images of two classes at least, those left out not counted
 };
 
 struct ImageList;
@@ -55,10 +56,12 @@ class ImageFolder : public Dataset {
   explicit ImageFolder(const std::filesystem::path& folder, const ImageFolderOptions& options = {});
   // A text file of lines "path label": a path from the list's folder on, which may have spaces, and
   // a number from 0. Blank lines are ignored. Throws DataError with path and line for a line
-  // without a label, a label outside of `classes`, and a file that is not there (a bad file).
+  // without a label, a label outside of `classes`, and a file that is not there (a bad file);
+  // without `classes` also for a number below the largest that no line has.
   static ImageFolder from_list(const std::filesystem::path& list,
                                const ImageFolderOptions& options = {});
-  // Throws Error for a label outside of `classes`.
+  // Throws Error for a label outside of `classes`, DataError for images of one class unless
+  // allowed.
   static ImageFolder from_items(std::vector<Item> items, std::vector<std::string> classes,
                                 const ImageFolderOptions& options = {});
 
@@ -82,7 +85,7 @@ class ImageFolder : public Dataset {
               const ImageFolderOptions& options);
   const Item& item(int64_t index) const;
   void check_classes(const std::filesystem::path& source);
-  void leave_out_bad_files();
+  void leave_out_bad_files(const std::filesystem::path& source);
 
   ImageFolderOptions options_;
   std::vector<Item> items_;

@@ -155,7 +155,7 @@ ImageList read_list(const fs::path& path, const ImageFolderOptions& options) {
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   ImageList list{.items = {}, .skipped = {}, .classes = options.classes};
-  int64_t largest = -1;
+  std::vector<bool> used;  // by label
   size_t number = 0;
   std::string_view rest = text;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // a byte order mark
@@ -168,7 +168,8 @@ ImageList read_list(const fs::path& path, const ImageFolderOptions& options) {
     const std::string place = fmt::format("{}, line {}", path.string(), number);
     ImageFolder::Item item = parse_line(line, place, options);
     item.path = path.parent_path() / item.path;
-    largest = std::max(largest, item.label);
+    used.resize(std::max(used.size(), size_t(item.label) + 1));
+    used[size_t(item.label)] = true;
     if (const char* reason = why_no_file(item.path)) {
       reject(list, options, item.path, fmt::format("{} ({})", reason, place));
     } else {
@@ -176,8 +177,15 @@ ImageList read_list(const fs::path& path, const ImageFolderOptions& options) {
     }
   }
   if (options.classes.empty()) {
-    for (int64_t label = 0; label <= largest; ++label)
+    for (size_t label = 0; label < used.size(); ++label) {
+      if (!used[label]) {
+        fail(path,
+             fmt::format("no line has the label {}, and one has {}; number the classes from 0, "
+                         "or name them all in `classes`",
+                         label, used.size() - 1));
+      }
       list.classes.push_back(std::to_string(label));
+    }
   }
   return list;
 }

@@ -137,11 +137,12 @@ TEST_F(ImageFolderTest, ImagesOfDifferentSizesAreResizedAndCut) {
                 .get(0)
                 .input.to_vector<uint8_t>(),
             (Bytes{30, 60, 90}));
-  const ImageFolderOptions too_large = {.center_crop = 3, .bad_files = BadFiles::skip};
+  const ImageFolderOptions too_large = {
+      .center_crop = 3, .bad_files = BadFiles::skip, .allow_one_class = true};
   EXPECT_THAT(
       thrown<DataError>([&] { batch({.center_crop = 3}); }),
       HasSubstr("item 0: [ImageFolder] " + path("a/wide.png").string() + ": [center_crop] "));
-  EXPECT_THAT(ImageFolder(dir_.path(), too_large).skipped(), SizeIs(1));
+  EXPECT_THAT(ImageFolder(dir_.path(), too_large).skipped(), SizeIs(2));  // and its class
   EXPECT_EQ(thrown<Error>([&] { batch({.resize = 8, .resize_shorter_side = 8}); }),
             "[ImageFolder] set resize or resize_shorter_side, not both");
 }
@@ -171,8 +172,8 @@ TEST_F(ImageFolderTest, FewerThanTwoClassesAreAnError) {
                          "images in one folder use ImageFolder::from_list");
   dir_.write("cat/a.png", pixel(1));
   EXPECT_EQ(error(), "[ImageFolder] " + dir_.path().string() +
-                         ": found one class (\"cat\"), wanted at least two; set allow_one_class "
-                         "if that is meant");
+                         ": found images of one class (\"cat\"), wanted at least two; set "
+                         "allow_one_class if that is meant");
   EXPECT_EQ(ImageFolder(dir_.path(), {.allow_one_class = true}).num_classes(), 1);
   EXPECT_THAT(thrown<DataError>([&] { ImageFolder(path("none")); }),
               HasSubstr("none: there is no such folder"));
@@ -190,6 +191,62 @@ TEST_F(ImageFolderTest, AnEmptyClassIsAnErrorOrListed) {
   ASSERT_THAT(set.skipped(), SizeIs(1));
   EXPECT_EQ(set.skipped()[0].path, path("bee"));
   EXPECT_EQ(set.label(0), 1);
+}
+
+TEST_F(ImageFolderTest, AClassThatLosesAllItsImagesIsListed) {
+  write_set();
+  dir_.write("bee/a.png", "");
+  dir_.write("bee/b.png", "");
+  const ImageFolder set(dir_.path(), skip);
+  EXPECT_EQ(set.num_classes(), 3);
+  ASSERT_THAT(set.skipped(), SizeIs(3));
+  EXPECT_EQ(set.skipped()[2].path, dir_.path());
+  EXPECT_EQ(set.skipped()[2].reason, "the class \"bee\" lost its 2 images, all bad");
+  dir_.write("cat/a.png", "");
+  dir_.write("cat/b.png", "");
+  EXPECT_THAT(error(skip),
+              HasSubstr("found images of one class (\"dog\"), wanted at least two; set "
+                        "allow_one_class if that is meant (6 bad files were left out"));
+}
+
+TEST_F(ImageFolderTest, ImagesThatCannotBeResizedAreBadFiles) {
+  write_set();
+  dir_.write("dog/line.png", png(5000, 1, 0, std::string(5000, 'x')));
+  const std::string reason =
+      "[resize_shorter_side] an image of 1 x 5000 is too narrow to enlarge: its longer side may be "
+      "64 times the shorter one at most; leave it out, or set resize";
+  ImageFolderOptions options = {.resize_shorter_side = 256, .center_crop = 224};
+  const ImageFolder all(dir_.path(), options);
+  const std::string line = path("dog/line.png").string();
+  EXPECT_EQ(thrown<DataError>([&] { all.get(3); }), "[ImageFolder] " + line + ": " + reason);
+  options.bad_files = BadFiles::skip;
+  const ImageFolder set(dir_.path(), options);
+  EXPECT_EQ(set.size(), 3);
+  ASSERT_THAT(set.skipped(), SizeIs(1));
+  EXPECT_EQ(set.skipped()[0].path, line);
+  EXPECT_EQ(set.skipped()[0].reason, reason);
+  EXPECT_EQ(ImageFolder(dir_.path(), {.resize_shorter_side = 1}).get(3).input.shape(),
+            Shape({1, 5000, 3}));
+  // Beyond the longest side that there is.
+  dir_.write("dog/line.png", png(2, 1, 0, "xx"));
+  const ImageFolder large(dir_.path(), {.resize_shorter_side = 1 << 20});
+  EXPECT_EQ(thrown<DataError>([&] { large.get(3); }),
+            "[ImageFolder] " + line +
+                ": [resize] the size is 1048576x2097152, wanted sides of 1..1048576");
+}
+
+TEST_F(ImageFolderTest, ALabelThatNoLineHasIsAnErrorUnlessClassesAreNamed) {
+  dir_.write("a.png", pixel(1));
+  EXPECT_EQ(list_error("a.png 5\n"),
+            "[ImageFolder] " + path("list.txt").string() +
+                ": no line has the label 0, and one has 5; number the classes from 0, or name them "
+                "all in `classes`");
+  EXPECT_THAT(list_error("a.png 0\na.png 2", skip), HasSubstr("no line has the label 1"));
+  dir_.write("list.txt", "a.png 0\na.png 2");
+  const ImageFolder set = ImageFolder::from_list(path("list.txt"), {.classes = {"x", "y", "z"}});
+  EXPECT_EQ(set.num_classes(), 3);
+  EXPECT_THAT(list_error("a.png 2\na.png 2", {.classes = {"x", "y", "z"}}),
+              HasSubstr("found images of one class (\"z\")"));
 }
 
 TEST_F(ImageFolderTest, BadFilesAreErrorsWhenTheyAreRead) {
@@ -280,7 +337,9 @@ TEST_F(ImageFolderTest, UnreadableFilesAndFoldersAreErrorsOrListed) {
     EXPECT_THAT(thrown<DataError>([&] { ImageFolder(dir_.path(), skip); }),
                 HasSubstr("expected images, found none (3 bad files were left out"));
     EXPECT_THAT(thrown<DataError>([&] {
-                  ImageFolder::from_items({{path("dog/c.png"), 0}}, {"a", "b"}).get(0);
+                  ImageFolder::from_items({{path("dog/c.png"), 0}}, {"a"},
+                                          {.allow_one_class = true})
+                      .get(0);
                 }),
                 HasSubstr("dog/c.png: it cannot be opened: Permission denied"));
   }
@@ -316,7 +375,8 @@ TEST_F(ImageFolderTest, WrongLinesOfAListAreNamed) {
             "[ImageFolder] " + path("none.png").string() + ": there is no such file (" + list +
                 ", line 2); with bad_files = BadFiles::skip it is left out");
   EXPECT_THAT(list_error(""), HasSubstr("list.txt: expected images, found none"));
-  EXPECT_THAT(list_error("a.png 0"), HasSubstr("found one class (\"0\"), wanted at least two"));
+  EXPECT_THAT(list_error("a.png 0"),
+              HasSubstr("found images of one class (\"0\"), wanted at least two"));
   dir_.write("list.txt", "a.png 0\nnone.png 1\na.png 1");
   const ImageFolder set = ImageFolder::from_list(path("list.txt"), skip);
   EXPECT_EQ(set.size(), 2);
