@@ -42,9 +42,9 @@ const AugmentOptions recipe{.crop = {.size = 32, .padding = 4, .border = Border:
 std::vector<std::pair<std::vector<double>, std::vector<int32_t>>> batches_of(
     const DataLoader& loader, int64_t epoch) {
   std::vector<Tensor> inputs, targets;
-  Tensor work = Tensor::zeros({256, 256}, {.device = loader.options().device});
+  Tensor work = Tensor::zeros({64, 64}, {.device = loader.options().device});
   for (const Batch& batch : loader.epoch(epoch)) {
-    for (int i = 0; i < 20; ++i) work = matmul(work, work);
+    for (int i = 0; i < 40; ++i) work = matmul(work, work);
     inputs.push_back(batch.inputs.clone());
     targets.push_back(batch.targets.clone());
   }
