@@ -205,7 +205,7 @@ class Mnist(unittest.TestCase):
         self.assert_refused("needs --weights", "--predict", image)
         self.assert_refused("there is no such file", "--predict", image, "--weights", "gone")
         self.assert_refused("found a PNG image", "--predict", image, "--weights", image)
-        self.assert_refused("expected a PNG", "--predict", "text.png", "--weights", weights)
+        self.assert_refused("expected a JPEG, PNG", "--predict", "text.png", "--weights", weights)
         self.assert_refused("there is no such", "--predict", "gone.png", "--weights", weights)
         content = weights.read_bytes()
         weights.write_bytes(content[:-1])
