@@ -18,20 +18,17 @@
 #include <adret/optim/sgd.h>
 #include <adret/train/progress.h>
 #include <fmt/core.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "../examples/process_clock.h"
 
 namespace {
 
@@ -170,27 +167,14 @@ nlohmann::ordered_json measure(const Case& test, Device device, double seconds) 
   return result;
 }
 
-// Since the kernel started this process, in its ticks of 10 ms (proc(5), field 22 of stat).
-double seconds_since_start() {
-  std::ifstream file("/proc/self/stat");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // field 3 and on
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9 -
-         std::strtod(field.c_str(), nullptr) / double(sysconf(_SC_CLK_TCK));
-}
-
 nlohmann::ordered_json measure_first_step(const Case& test, Device device) {
   Training training(test, device);
-  const double before = seconds_since_start();
+  const double before = adret::examples::seconds_since_start();
   training.step(0);
   backend_for(device).services().synchronize();
   nlohmann::ordered_json result = describe(test, device);
   result["before_first_step_s"] = before;
-  result["first_step_s"] = seconds_since_start();
+  result["first_step_s"] = adret::examples::seconds_since_start();
   return result;
 }
 

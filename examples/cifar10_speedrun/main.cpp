@@ -11,19 +11,15 @@
 // Two clocks: `seconds` counts whitening, training and testing of a run, after a warm-up on other
 // labels that chooses the algorithms; `since_start` is the wall time from the start of the process
 // to the end of the run.
-#include <time.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <future>
 #include <iostream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "../command_line.h"
+#include "../process_clock.h"
 #include "../test_views.h"
 #include "net.h"
 
@@ -125,19 +121,6 @@ void Run::train(const Tensor& labels, int64_t most_steps) {
 Hits Run::test() {
   return top_k_hits(test_logits(*net_, data_.test_images, normalize(dtype_), 6, 2000),
                     data_.test_labels);
-}
-
-// Since the kernel started this process, in its ticks of 10 ms (proc(5), field 22 of stat).
-double seconds_since_start() {
-  std::ifstream file("/proc/self/stat");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // field 3 and on
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9 -
-         std::strtod(field.c_str(), nullptr) / double(sysconf(_SC_CLK_TCK));
 }
 
 void race(const Arguments& args) {
