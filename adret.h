@@ -18,9 +18,11 @@
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/saved_tensor.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>
+#include <adret/core/decorators/record.h>
 #include <adret/core/decorators/relocate.h>
 #include <adret/core/decorators/shadow.h>
 #include <adret/core/error.h>
@@ -76,6 +78,7 @@
 #include <adret/train/report.h>
 #include <adret/train/safetensors.h>
 #include <adret/train/snapshot.h>
+#include <adret/train/step.h>
 #include <adret/train/trainer.h>
 #include <adret/train/weight_average.h>
 #include <adret/train/weights.h>

@@ -1,6 +1,7 @@
 // Nodes, leaves and the tensors' links to them.
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
@@ -44,6 +45,7 @@ Leaf::Leaf(const Tensor& tensor) : Node(true) {
 std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
   const Tensor& incoming = grads[0];
   slot_lent = false;
+  if (StepTrace* trace = StepTrace::current()) trace->add_to_gradient(*this);
   if (grad_enabled()) {
     grad = grad.defined() ? add(grad, incoming) : incoming;
   } else if (grad.defined()) {
@@ -110,6 +112,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
   }
   if (value == requires_grad()) return *this;
   set_node(value ? IntrusivePtr<GraphNode>(make_intrusive<Leaf>(*this)) : nullptr, 0);
+  if (!StepTrace::current()) structure_changed();  // else it is the step's own
   return *this;
 }
 
@@ -132,6 +135,7 @@ void Tensor::set_grad(const Tensor& grad) {
     throw ShapeError(fmt::format("[set_grad] the gradient is {}, the tensor {}; they must agree",
                                  to_string(TensorView(grad)), to_string(TensorView(*this))));
   }
+  if (StepTrace* trace = StepTrace::current()) trace->replace_gradient(*leaf);
   leaf->grad = grad;
 }
 

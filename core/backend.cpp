@@ -123,6 +123,8 @@ void DeviceServices::run_after(const Moment& moment) {
 Decorator::Decorator() : next_(innermost) { innermost = this; }
 Decorator::~Decorator() { innermost = next_; }
 
+bool is_decorated() { return innermost != nullptr; }
+
 void dispatch(const Kernel& call) {
   Decorator* decorator = innermost;
   if (!decorator) {
@@ -139,6 +141,16 @@ void dispatch(const Kernel& call) {
 }
 
 void Decorator::forward(const Kernel& call) { dispatch(call); }
+void Decorator::host_access(CopyKind, size_t) {}
+
+void tell_host_access(CopyKind kind, size_t bytes) {
+  for (Decorator* one = innermost; one; one = one->next_) one->host_access(kind, bytes);
+}
+
+void copy_memory(Device device, void* to, const void* from, size_t bytes, CopyKind kind) {
+  tell_host_access(kind, bytes);
+  backend_for(device).services().copy(to, from, bytes, kind);
+}
 
 Device device_of(const Kernel& kernel) {
   return std::visit(

@@ -20,6 +20,7 @@ struct ComputeMode {
   PlanSearch plans = PlanSearch::heuristic;
   bool deterministic = false;                  // the same bits each time, if slower
   size_t workspace_limit = size_t(512) << 20;  // bytes that one kernel may take for scratch
+  bool operator==(const ComputeMode&) const = default;
 };
 
 // This thread's mode. At its start `plans` is what the environment variable ADRET_CUDA_PLANS names

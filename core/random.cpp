@@ -35,9 +35,7 @@ uint32_t& calls(RandomStream stream) { return generator().calls[size_t(stream)];
 
 void write_step(const Tensor& word) {
   const int64_t step = generator().step;
-  backend_for(word.device())
-      .services()
-      .copy(word.data(), &step, sizeof(step), CopyKind::host_to_device);
+  copy_memory(word.device(), word.data(), &step, sizeof(step), CopyKind::host_to_device);
   word.bump_version();
 }
 

@@ -21,6 +21,7 @@ struct RandomKey {
   uint64_t seed = 0;
   RandomStream stream = RandomStream::user;
   uint32_t call = 0;
+  bool operator==(const RandomKey&) const = default;
 };
 
 // One block: 128 random bits of (counter, key).

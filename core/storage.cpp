@@ -2,10 +2,13 @@
 #include <adret/core/backend.h>
 #include <adret/core/storage.h>
 
+#include <atomic>
+
 namespace adret {
 namespace {
 
 constinit thread_local const PoolScope* innermost = nullptr;
+constinit std::atomic<uint64_t> next_id = 0;
 
 // The function that asks, or the modules around it.
 MemoryPool::Allocation allocate(MemoryPool& pool, size_t bytes) {
@@ -31,12 +34,30 @@ MemoryPool& pool_for(Device device) {
 }
 
 IntrusivePtr<Storage> Storage::allocate(size_t bytes, Device device) {
-  return IntrusivePtr<Storage>(new Storage(pool_for(device), bytes, device));
+  return IntrusivePtr<Storage>(
+      new Storage(adret::allocate(pool_for(device), bytes), bytes, device));
 }
 
-Storage::Storage(MemoryPool& pool, size_t bytes, Device device)
-    : allocation_(adret::allocate(pool, bytes)), bytes_(bytes), device_(device) {}
+IntrusivePtr<Storage> Storage::placeholder(size_t bytes, Device device) {
+  return IntrusivePtr<Storage>(new Storage({}, bytes, device));
+}
 
-Storage::~Storage() { MemoryPool::deallocate(allocation_); }
+uint64_t next_storage_id() { return next_id.load(std::memory_order_relaxed); }
+
+Storage::Storage(MemoryPool::Allocation allocation, size_t bytes, Device device)
+    : allocation_(allocation),
+      bytes_(bytes),
+      id_(next_id.fetch_add(1, std::memory_order_relaxed)),
+      device_(device) {}
+
+Storage::~Storage() {
+  if (life_) life_->over_ = true;
+  MemoryPool::deallocate(allocation_);
+}
+
+IntrusivePtr<StorageLife> Storage::life() {
+  if (!life_) life_ = make_intrusive<StorageLife>();
+  return life_;
+}
 
 }  // namespace adret

@@ -38,26 +38,48 @@ class PoolScope {
   const PoolScope* const outer_;
 };
 
+// The id of the next storage that is made.
+uint64_t next_storage_id();
+
 // Where this thread's next block on a device comes from. Throws DeviceError.
 MemoryPool& pool_for(Device device);
+
+// Outlives a storage that was asked for it, and says whether the storage is still there. Both are
+// used by one thread.
+class StorageLife : public RefCounted {
+ public:
+  bool over() const { return over_; }
+
+ private:
+  friend class Storage;
+  bool over_ = false;
+};
 
 class Storage : public VersionCounter {
  public:
   // From the pool of the device, or of the innermost PoolScope for it. Throws OutOfMemory, or
   // DeviceError when the device has no backend.
   static IntrusivePtr<Storage> allocate(size_t bytes, Device device);
+  // Stands for memory that is yet to be given: takes none, and its data is null.
+  static IntrusivePtr<Storage> placeholder(size_t bytes, Device device);
+
+  // Rises with every storage that is made, in any thread.
+  uint64_t id() const { return id_; }
+  IntrusivePtr<StorageLife> life();
 
   void* data() const { return allocation_.data; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
  private:
-  Storage(MemoryPool& pool, size_t bytes, Device device);
+  Storage(MemoryPool::Allocation allocation, size_t bytes, Device device);
   ~Storage() override;
 
   MemoryPool::Allocation allocation_;
   size_t bytes_;
+  uint64_t id_;
   Device device_;
+  IntrusivePtr<StorageLife> life_;  // if anybody asked
 };
 
 }  // namespace adret

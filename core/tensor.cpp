@@ -32,8 +32,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
                                  values.size(), to_string(shape), shape.numel()));
   }
   Tensor tensor = empty(shape, {.dtype = dtype_of<T>, .device = device});
-  backend_for(device).services().copy(tensor.data(), values.data(), values.size_bytes(),
-                                      CopyKind::host_to_device);
+  copy_memory(device, tensor.data(), values.data(), values.size_bytes(), CopyKind::host_to_device);
   return tensor;
 }
 
@@ -57,7 +56,7 @@ T Tensor::item() const {
         fmt::format("[item] wants a tensor of one element, got {}", to_string(shape())));
   }
   T value;
-  backend_for(device()).services().copy(&value, data(), sizeof(T), CopyKind::device_to_host);
+  copy_memory(device(), &value, data(), sizeof(T), CopyKind::device_to_host);
   return value;
 }
 
@@ -66,12 +65,11 @@ std::vector<T> Tensor::to_vector() const {
   check_dtype("to_vector", *this, dtype_of<T>);
   if constexpr (std::same_as<T, bool>) {  // vector<bool> has no contiguous bytes
     std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
-    backend_for(device()).services().copy(bytes.data(), data(), bytes.size(),
-                                          CopyKind::device_to_host);
+    copy_memory(device(), bytes.data(), data(), bytes.size(), CopyKind::device_to_host);
     return {bytes.begin(), bytes.end()};
   } else {
     std::vector<T> values(static_cast<size_t>(numel()));
-    backend_for(device()).services().copy(values.data(), data(), bytes(), CopyKind::device_to_host);
+    copy_memory(device(), values.data(), data(), bytes(), CopyKind::device_to_host);
     return values;
   }
 }
@@ -83,6 +81,7 @@ std::span<T> Tensor::span() const {
     throw DeviceError(fmt::format("[span] the tensor {} is on {}; copy it with to(Device::cpu())",
                                   to_string(shape()), to_string(device())));
   }
+  tell_host_access(CopyKind::device_to_host, bytes());
   return {static_cast<T*>(data()), size_t(numel())};
 }
 
@@ -118,6 +117,17 @@ Tensor Tensor::alias(const Shape& shape, size_t offset) const {
   copy->shape = shape;
   copy->dtype = body().dtype;
   return Tensor(std::move(copy));
+}
+
+Tensor Tensor::over(IntrusivePtr<Storage> storage, const TensorView& view) {
+  auto body = make_intrusive<Body>();
+  body->offset =
+      size_t(static_cast<std::byte*>(view.data) - static_cast<std::byte*>(storage->data()));
+  body->storage = std::move(storage);
+  body->version = body->storage;
+  body->shape = view.shape;
+  body->dtype = view.dtype;
+  return Tensor(std::move(body));
 }
 
 Tensor Tensor::segment(const Shape& shape, size_t offset, DType dtype) const {

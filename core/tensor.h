@@ -113,6 +113,8 @@ class Tensor {
   // The same memory from byte `offset` of this tensor's start, as another dense tensor outside
   // the graph; shares the version.
   Tensor alias(const Shape& shape, size_t offset = 0) const;
+  // A tensor over the elements of a view, which lie in `storage`.
+  static Tensor over(IntrusivePtr<Storage> storage, const TensorView& view);
   // A tensor over part of an arena: as `alias`, with a dtype and a version of its own.
   Tensor segment(const Shape& shape, size_t offset, DType dtype) const;
   const IntrusivePtr<GraphNode>& node() const { return body().node; }

@@ -1,5 +1,6 @@
 // Registration, names and state of modules and parameters.
 #include <adret/autograd/node.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/tensor_view.h>
 #include <adret/layers/module.h>
 #include <cxxabi.h>
@@ -197,7 +198,10 @@ Device Module::device() const {
 // -- state ----------------------------------------------------------------------------------------
 
 void Module::train(bool training) {
-  walk(*this, "", [&](Module& module, const std::string&) { module.training_ = training; });
+  walk(*this, "", [&](Module& module, const std::string&) {
+    if (module.training_ != training) structure_changed();
+    module.training_ = training;
+  });
 }
 
 void Module::zero_grad() {
@@ -221,6 +225,7 @@ void Module::convert_state(const Convert& convert) {
           entry.name));
     }
   }
+  structure_changed();
   std::set<const Parameter*> seen;
   walk(*this, "", [&](Module& module, const std::string&) {
     for (const auto& entry : module.parameters_) {
@@ -317,6 +322,7 @@ void Module::copy_state(const Module& from) {
 int Module::add_forward_hook(ForwardHook hook) {
   const int id = hooks_.empty() ? 0 : hooks_.back().first + 1;
   hooks_.emplace_back(id, std::move(hook));
+  structure_changed();
   return id;
 }
 
@@ -325,6 +331,9 @@ void Module::remove_forward_hook(int id) {
 }
 
 void Module::run_hooks(const Tensor& output) {
+  if (StepTrace* trace = StepTrace::current()) {
+    trace->add_obstacle(fmt::format("a forward hook of {} is to run in every step", name()));
+  }
   const auto hooks = hooks_;  // one may add or remove hooks
   for (const auto& [id, hook] : hooks) hook(*this, output);
 }

@@ -1,6 +1,7 @@
 // Laying out, moving into and gathering in the arenas.
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -46,7 +47,7 @@ void check_parameter(const Parameter& parameter, Device device, bool first_time)
 }  // namespace
 
 void upload(const Tensor& to, const void* from) {
-  backend_for(to.device()).services().copy(to.data(), from, to.bytes(), CopyKind::host_to_device);
+  copy_memory(to.device(), to.data(), from, to.bytes(), CopyKind::host_to_device);
   to.bump_version();
 }
 
@@ -94,6 +95,7 @@ void ParameterArena::lay_out(const std::vector<Group>& groups) {
 }
 
 void ParameterArena::move_in() {
+  structure_changed();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = *parameters_[i];
     const Tensor& value = parameter.value;
@@ -127,6 +129,7 @@ void ParameterArena::renew_master(size_t i) {
 }
 
 ParameterArena::~ParameterArena() {
+  structure_changed();
   for (size_t i = 0; i < value_places_.size(); ++i) {
     parameters_[i]->in_arena = false;
     if (Leaf* leaf = leaf_of(parameters_[i]->value)) leaf->slot = Tensor();

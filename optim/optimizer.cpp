@@ -1,5 +1,6 @@
 // The step around the kernel, clipping, and saving and loading of state.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/optimizer.h>
@@ -47,6 +48,13 @@ void Optimizer::step() {
   upload_groups();
   run_step();
   arena_.end_step();
+  StepTrace* trace = StepTrace::current();
+  if (!trace) return;
+  trace->before_replay([this] {
+    arena_.renew_masters();
+    upload_groups();
+  });
+  trace->after_replay([this] { arena_.end_step(); });
 }
 
 void Optimizer::check_strays(bool any_gradient) {
@@ -75,7 +83,10 @@ void Optimizer::upload_groups() {
   if (!rows_changed_) return;
   std::vector<double> flat;
   for (const Row& row : rows_) flat.insert(flat.end(), row.begin(), row.end());
-  upload(group_table_, flat.data());
+  // Not under the decorators' eyes: a replayed step does this by itself.
+  backend_for(arena_.device())
+      .services()
+      .copy(group_table_.data(), flat.data(), group_table_.bytes(), CopyKind::host_to_device);
   rows_changed_ = false;
 }
 
@@ -103,6 +114,9 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::set_lr(double lr, size_t group) {
   check_range(rules_.name.c_str(), "lr", lr, 0, std::numeric_limits<double>::infinity());
   check_group(group);
+  if (StepTrace* trace = StepTrace::current()) {
+    trace->add_obstacle("it sets a learning rate; call set_lr before the step");
+  }
   double& current = rows_[group][0];
   rows_changed_ = rows_changed_ || current != lr;
   current = lr;

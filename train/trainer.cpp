@@ -4,8 +4,8 @@
 #include <adret/layers/eval_mode.h>
 #include <adret/train/atomic_file.h>
 #include <adret/train/statistics.h>
-#include <adret/train/step.h>
 #include <adret/train/trainer.h>
+#include <adret/train/training_step.h>
 #include <adret/train/weights.h>
 #include <fmt/core.h>
 

@@ -1,6 +1,7 @@
 // Averages in arenas beside the optimizers', and their way into the model.
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/train/weight_average.h>
@@ -106,6 +107,7 @@ void WeightAverage::add_buffers() {
     write(average, tensor);
     tensor.rebind(place);
   }
+  structure_changed();
   parts_.push_back(part);
 }
 

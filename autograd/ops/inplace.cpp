@@ -37,14 +37,14 @@ void copy_between_devices(const Tensor& to, const Tensor& from) {
   const CopyKind kind = up     ? CopyKind::host_to_device
                         : down ? CopyKind::device_to_host
                                : CopyKind::device_to_device;
-  DeviceServices& services = backend_for(down ? from.device() : to.device()).services();
+  const Device device = down ? from.device() : to.device();
   if (kind != CopyKind::device_to_device) {
-    return services.copy(to.data(), from.data(), from.bytes(), kind);
+    return copy_memory(device, to.data(), from.data(), from.bytes(), kind);
   }
   // Neither device knows what the other one does with the memory.
   backend_for(from.device()).services().synchronize();
-  services.copy(to.data(), from.data(), from.bytes(), kind);
-  services.synchronize();
+  copy_memory(device, to.data(), from.data(), from.bytes(), kind);
+  backend_for(device).services().synchronize();
 }
 
 }  // namespace

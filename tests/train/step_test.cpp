@@ -1,0 +1,473 @@
+// Replayed steps against the same steps made eagerly, and everything that must not be replayed.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/loss.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/error.h>
+#include <adret/core/random.h>
+#include <adret/layers/activation.h>
+#include <adret/layers/conv.h>
+#include <adret/layers/dropout.h>
+#include <adret/layers/flatten.h>
+#include <adret/layers/linear.h>
+#include <adret/layers/norm.h>
+#include <adret/layers/sequential.h>
+#include <adret/optim/adam.h>
+#include <adret/optim/loss_scale.h>
+#include <adret/optim/sgd.h>
+#include <adret/train/step.h>
+#include <adret/train/weight_average.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/hashed.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+
+Sequential network() {
+  return Sequential(Conv2d(2, 4, {.kernel = 3, .padding = 1}), BatchNorm2d(4), ReLU(), Flatten(),
+                    Dropout(0.25), Linear(4 * 6 * 6, 3));
+}
+
+Tensor images(int64_t step, int64_t count = 5) {
+  const std::vector<double> values = hashed_unit(std::to_string(step), count * 72);
+  return Tensor::from(values, {count, 6, 6, 2}).to(DType::f32);
+}
+Tensor labels(int64_t step, int64_t count = 5) {
+  std::vector<int32_t> list;
+  for (int64_t i = 0; i < count; ++i) list.push_back(int32_t((step + i * i) % 3));
+  return Tensor::from(list, {count});
+}
+
+std::vector<float> state_of(const Module& model) {
+  std::vector<float> all;
+  const auto append = [&](const Tensor& tensor) {
+    const std::vector<float> values = tensor.to(DType::f32).to_vector();
+    all.insert(all.end(), values.begin(), values.end());
+  };
+  for (const auto& parameter : model.parameters()) append(parameter->value);
+  for (const NamedTensor& buffer : model.named_buffers()) append(buffer.tensor);
+  return all;
+}
+
+struct Trajectory {
+  std::vector<float> losses, state;
+  StepReport report;
+};
+
+// Twelve steps with a rate of their own each.
+template <class MakeOptimizer>
+Trajectory train(const StepOptions& options, const MakeOptimizer& make_optimizer) {
+  random::manual_seed(5);
+  Sequential model = network();
+  auto optimizer = make_optimizer(model);
+  Step step(
+      [&](const Tensor& x, const Tensor& y) {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(model(x), y);
+        loss.backward();
+        optimizer.step();
+        return loss;
+      },
+      options);
+  Trajectory run;
+  for (int64_t i = 0; i < 12; ++i) {
+    random::begin_step(i);
+    optimizer.set_lr(0.1 / double(i + 1));
+    run.losses.push_back(step(images(i), labels(i)).item());
+  }
+  run.state = state_of(model);
+  run.report = step.report();
+  return run;
+}
+
+TEST(Step, ReplaysGiveTheBitsOfEagerSteps) {
+  const auto sgd = [](Sequential& model) {
+    return Sgd(model, {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3});
+  };
+  const auto adam = [](Sequential& model) { return Adam(model, {.lr = 0.1}); };
+  const auto check = [](const auto& make_optimizer) {
+    const Trajectory eager = train({.mode = StepMode::eager}, make_optimizer);
+    const Trajectory replayed = train({.mode = StepMode::graph}, make_optimizer);
+    EXPECT_EQ(eager.losses, replayed.losses);
+    EXPECT_EQ(eager.state, replayed.state);
+    EXPECT_EQ(eager.report.replays, 0);
+    // The first call uploads the table of the optimizer, so the second and third are compared.
+    EXPECT_EQ(replayed.report.replays, 9) << replayed.report.reason;
+    EXPECT_EQ(replayed.report.reason, "");
+    EXPECT_GE(replayed.report.kernels, 10u);
+    EXPECT_GE(replayed.report.planned_bytes, replayed.report.peak_bytes);
+  };
+  check(sgd);
+  check(adam);
+}
+
+TEST(Step, TheLastPartialBatchHasAListOfItsOwn) {
+  random::manual_seed(1);
+  Sequential model = network();
+  Sgd optimizer(model, {.lr = 0.01});
+  Step step([&](const Tensor& x, const Tensor& y) {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(x), y);
+    loss.backward();
+    optimizer.step();
+    return loss;
+  });
+  for (int64_t epoch = 0; epoch < 5; ++epoch) {
+    for (int64_t i = 0; i < 4; ++i) {
+      random::begin_step(epoch * 4 + i);
+      step(images(i, i == 3 ? 2 : 5), labels(i, i == 3 ? 2 : 5));
+    }
+    EXPECT_EQ(step.report().calls, epoch + 1);
+  }
+  EXPECT_EQ(step.report().replays, 3);
+}
+
+TEST(Step, ReturnsMemoryOfItsOwn) {
+  const Tensor weight = Tensor::full({3}, 2.0);
+  Step step([&](const Tensor& x) { return x * weight; });
+  std::vector<Tensor> results;
+  for (int i = 0; i < 6; ++i) results.push_back(step(Tensor::full({3}, double(i))));
+  EXPECT_EQ(step.report().replays, 4);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(results[size_t(i)].to_vector(), std::vector<float>(3, float(2 * i)));
+  }
+}
+
+TEST(Step, TakesAListAndReturnsAList) {
+  Step step([](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{in[0] + in[1], in[0]};
+  });
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<Tensor> out = step.run({Tensor::full({2}, i), Tensor::full({2}, 10.0)});
+    EXPECT_EQ(out[0].to_vector(), std::vector<float>(2, float(i + 10)));
+    EXPECT_EQ(out[1].to_vector(), std::vector<float>(2, float(i)));
+  }
+  EXPECT_EQ(step.report().replays, 2);
+  Step two([](const Tensor& a, const Tensor& b) { return a + b; });
+  EXPECT_EQ(thrown<Error>([&] { two(Tensor::ones({1})); }),
+            "[step] the function takes 2 tensors, got 1");
+  const Tensor wants = Tensor::ones({1}).set_requires_grad(true);
+  EXPECT_THAT(thrown<Error>([&] { two(wants, wants); }),
+              HasSubstr("[step] input 0 (1,) f32 cpu requires a gradient"));
+}
+
+// -- what cannot be replayed ---------------------------------------------------------------------
+
+// What three calls in the mode graph say.
+template <class F>
+std::string refusal(F function) {
+  Step step(std::move(function), {.mode = StepMode::graph});
+  return thrown<Error>([&] {
+    for (int i = 0; i < 4; ++i) step(Tensor::full({2}, double(i + 1)));
+  });
+}
+
+TEST(Step, NamesWhatReadsAValue) {
+  const std::string text = refusal([](const Tensor& x) {
+    const NameScope scope("decision");
+    return sum(x).item() > 2 ? x * 2 : x;
+  });
+  EXPECT_THAT(text, HasSubstr("[step] the step cannot be replayed: it reads 4 bytes on the host in "
+                              "decision; return the tensor and read it after the step"));
+}
+
+TEST(Step, NamesWhatBringsValuesFromTheHost) {
+  EXPECT_THAT(refusal([](const Tensor& x) {
+                return x + Tensor::from({1.0f, 2.0f}, {2});
+              }),
+              HasSubstr("it copies 8 bytes from the host in the step; make constants before"));
+}
+
+TEST(Step, NamesTheKernelThatDiffers) {
+  double factor = 1;
+  const std::string text = refusal([&](const Tensor& x) { return x * (factor += 1); });
+  EXPECT_THAT(text, HasSubstr("call 0 was unary"));
+  EXPECT_THAT(text, HasSubstr(", then unary"));
+}
+
+TEST(Step, NamesTensorsThatStayBehind) {
+  Tensor last;
+  EXPECT_THAT(refusal([&](const Tensor& x) { return last = x * 2, sum(last); }),
+              HasSubstr("the tensor (2,) f32 cpu, made in affine, is kept behind the step"));
+}
+
+TEST(Step, NamesRatesThatAreSetWithin) {
+  Linear layer(2, 1);
+  Sgd optimizer(layer, {.lr = 0.1});
+  EXPECT_THAT(refusal([&](const Tensor& x) {
+                optimizer.zero_grad();
+                const Tensor loss = sum(layer(x.reshape({1, 2})));
+                loss.backward();
+                optimizer.set_lr(0.1);
+                optimizer.step();
+                return loss;
+              }),
+              HasSubstr("it sets a learning rate; call set_lr before the step"));
+}
+
+TEST(Step, NamesHooks) {
+  Linear layer(2, 1);
+  layer.add_forward_hook([](Module&, const Tensor&) {});
+  EXPECT_THAT(refusal([&](const Tensor& x) {
+                return layer(x.reshape({1, 2}));
+              }),
+              HasSubstr("a forward hook of Linear is to run in every step"));
+}
+
+TEST(Step, GoesOnEagerlyWhereItCannotReplay) {
+  int64_t calls = 0;
+  Step step([&](const Tensor& x) {
+    ++calls;
+    return x * sum(x).item();
+  });
+  for (int i = 1; i <= 30; ++i) {
+    EXPECT_EQ(step(Tensor::full({2}, i)).to_vector(), std::vector<float>(2, float(2 * i * i)));
+  }
+  EXPECT_EQ(calls, 30);
+  EXPECT_EQ(step.report().replays, 0);
+  EXPECT_THAT(step.report().reason, HasSubstr("it reads 4 bytes on the host"));
+}
+
+TEST(Step, AnExceptionLeavesItUsable) {
+  bool fails = true;
+  Step step([&](const Tensor& x) {
+    const Tensor y = x * 3;
+    if (fails) throw Error("not yet");
+    return y;
+  });
+  EXPECT_EQ(thrown<Error>([&] { step(Tensor::ones({1})); }), "not yet");
+  fails = false;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(step(Tensor::full({1}, i)).item(), float(3 * i));
+  EXPECT_EQ(step.report().replays, 2);
+}
+
+// -- what changes between steps ------------------------------------------------------------------
+
+struct Trained {
+  Linear layer{2, 1};
+  std::optional<Sgd> optimizer{std::in_place, layer, SgdOptions{.lr = 0.5}};
+  int64_t runs = 0;
+  bool clears = true;
+  Step step{[this](const Tensor& x) {
+    ++runs;
+    if (clears) optimizer->zero_grad();
+    const Tensor loss = sum(layer(x));
+    loss.backward();
+    optimizer->step();
+    return loss;
+  }};
+  Trained() {
+    const NoGrad off;
+    fill_(layer.weight.value, 1);
+    fill_(layer.bias.value, 0);
+  }
+  float call() { return step(Tensor::ones({1, 2})).item(); }
+  void until_it_replays() {
+    for (int i = 0; i < 6; ++i) call();
+    ASSERT_GT(step.report().replays, 0) << step.report().reason;
+    runs = 0;
+  }
+};
+
+TEST(Step, ModesAndFrozenParametersAreComparedAnew) {
+  Trained trained;
+  trained.until_it_replays();
+  trained.call();
+  EXPECT_EQ(trained.runs, 0);
+  trained.layer.eval();
+  trained.layer.train();
+  trained.call();  // one eager call finds nothing changed
+  EXPECT_EQ(trained.runs, 1);
+  trained.call();
+  EXPECT_EQ(trained.runs, 1);
+
+  trained.layer.weight.set_requires_grad(false);
+  const auto frozen = trained.layer.weight.value.to_vector();
+  const float bias = trained.layer.bias.value.item();
+  for (int i = 0; i < 5; ++i) trained.call();
+  EXPECT_EQ(trained.layer.weight.value.to_vector(), frozen);
+  EXPECT_EQ(trained.layer.bias.value.item(), bias - 5 * 0.5f);
+  EXPECT_GT(trained.step.report().replays, 0);
+  trained.layer.weight.set_requires_grad(true);
+  trained.call();
+  EXPECT_EQ(trained.layer.weight.value.to_vector()[0], frozen[0] - 0.5f);
+}
+
+TEST(Step, GradientsOfOthersAreNotLost) {
+  // Without zero_grad within, the gradients add up only as long as nobody clears them outside.
+  Trained trained;
+  trained.clears = false;
+  float weight = 1, gradient = 0;
+  for (int i = 0; i < 14; ++i) {
+    if (i % 7 == 6) {
+      trained.optimizer->zero_grad();
+      gradient = 0;
+    }
+    trained.call();
+    gradient += 1;
+    weight -= 0.5f * gradient;
+    EXPECT_EQ(trained.layer.weight.value.to_vector()[0], weight) << i;
+  }
+  EXPECT_GT(trained.step.report().replays, 0) << trained.step.report().reason;
+}
+
+TEST(Step, StepsOfTheOptimizerMayStandOutside) {
+  Linear layer(2, 1);
+  {
+    const NoGrad off;
+    fill_(layer.weight.value, 1);
+  }
+  Sgd optimizer(layer, {.lr = 0.5});
+  Step step([&](const Tensor& x) {
+    const Tensor loss = sum(layer(x));
+    loss.backward();
+    return loss;
+  });
+  for (int i = 0; i < 8; ++i) {
+    optimizer.zero_grad();
+    step(Tensor::ones({1, 2}));
+    optimizer.step();
+    EXPECT_EQ(layer.weight.value.to_vector()[1], 1 - 0.5f * float(i + 1));
+  }
+  EXPECT_GT(step.report().replays, 0) << step.report().reason;
+}
+
+TEST(Step, WrittenWeightsAreUsed) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Linear layer(2, 1);
+    layer.to(dtype);
+    Sgd optimizer(layer, {.lr = 0.5});
+    Step step([&](const Tensor& x) {
+      optimizer.zero_grad();
+      const Tensor loss = sum(layer(x));
+      loss.backward();
+      optimizer.step();
+      return loss;
+    });
+    for (int i = 0; i < 6; ++i) step(Tensor::ones({1, 2}));
+    ASSERT_GT(step.report().replays, 0) << step.report().reason;
+    {
+      const NoGrad off;
+      fill_(layer.weight.value, 8);
+    }
+    step(Tensor::ones({1, 2}));
+    EXPECT_EQ(layer.weight.value.to(DType::f32).to_vector()[0], 7.5f) << name(dtype);
+  }
+}
+
+TEST(Step, SavedTensorsNoticeAReplay) {
+  Trained trained;
+  const Tensor x = Tensor::ones({1, 2}).set_requires_grad(true);
+  trained.until_it_replays();
+  const Tensor y = trained.layer(x);
+  trained.call();
+  EXPECT_EQ(trained.runs, 0);
+  EXPECT_THAT(thrown<Error>([&] { sum(y).backward(); }), HasSubstr("was written to"));
+}
+
+TEST(Step, AStepWithinAStepIsPartOfIt) {
+  const Tensor two = Tensor::full({1}, 2.0);
+  Step inner([&](const Tensor& x) { return x * two; });
+  Step outer([&](const Tensor& x) { return inner(x) + two; });
+  for (int i = 0; i < 6; ++i) inner(Tensor::ones({1}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(outer(Tensor::full({1}, i)).item(), float(2 * i + 2));
+  EXPECT_EQ(outer.report().replays, 4);
+}
+
+TEST(Step, ADecoratorSeesEveryCallOfAReplay) {
+  struct Count : Decorator {
+    size_t calls = 0;
+    void run(const Kernel& call) override {
+      ++calls;
+      forward(call);
+    }
+  };
+  Step step([](const Tensor& x) { return x * 2 + 1; });
+  for (int i = 0; i < 4; ++i) step(Tensor::ones({1}));
+  const size_t kernels = step.report().kernels;
+  const Tensor four = Tensor::full({1}, 4.0);
+  Count count;
+  EXPECT_EQ(step(four).item(), 9);
+  EXPECT_EQ(count.calls, kernels + 2);  // its input and output are copied
+}
+
+TEST(Step, LossScalingSkipsInReplays) {
+  Linear layer(1, 1, {.bias = false});
+  {
+    const NoGrad off;
+    fill_(layer.weight.value, 1);
+  }
+  layer.to(DType::f16);
+  Sgd optimizer(layer, {.lr = 0.5});
+  LossScaler scaler(optimizer, {.initial = 4, .growth_interval = 1000});
+  Step step([&](const Tensor& x) {
+    optimizer.zero_grad();
+    const Tensor loss = sum(layer(x));
+    scaler.scale(loss).backward();
+    scaler.unscale();
+    optimizer.step();
+    return loss;
+  });
+  for (int i = 0; i < 6; ++i) step(Tensor::ones({1, 1}));
+  ASSERT_GT(step.report().replays, 0) << step.report().reason;
+  const float weight = layer.weight.value.to(DType::f32).item();
+  EXPECT_EQ(weight, 1 - 6 * 0.5f);
+  step(Tensor::full({1, 1}, 3e4));  // times the scale beyond what f16 holds
+  EXPECT_EQ(layer.weight.value.to(DType::f32).item(), weight);
+  EXPECT_EQ(scaler.state().scale, 2);
+  EXPECT_EQ(scaler.skipped_steps(), 1);
+  step(Tensor::ones({1, 1}));
+  EXPECT_EQ(layer.weight.value.to(DType::f32).item(), weight - 0.5f);
+}
+
+TEST(Step, AveragesGoOnInReplays) {
+  const auto averaged = [](StepMode mode) {
+    random::manual_seed(2);
+    Sequential model = network();
+    Sgd optimizer(model, {.lr = 0.05});
+    WeightAverage average(model, optimizer, {.decay = 0.9});
+    Step step(
+        [&](const Tensor& x, const Tensor& y) {
+          optimizer.zero_grad();
+          const Tensor loss = cross_entropy(model(x), y);
+          loss.backward();
+          optimizer.step();
+          average.update();
+          return loss;
+        },
+        {.mode = mode});
+    for (int64_t i = 0; i < 8; ++i) {
+      random::begin_step(i);
+      step(images(i), labels(i));
+    }
+    EXPECT_EQ(step.report().replays > 0, mode == StepMode::graph) << step.report().reason;
+    const AveragedWeights in_model(average);
+    return state_of(model);
+  };
+  EXPECT_EQ(averaged(StepMode::eager), averaged(StepMode::graph));
+}
+
+TEST(Step, MemoryIsFlat) {
+  Trained trained;
+  trained.until_it_replays();
+  const Tensor x = Tensor::ones({1, 2});
+  const MemoryStats before = pool_for(Device::cpu()).stats();
+  for (int i = 0; i < 1000; ++i) trained.step(x);
+  const MemoryStats after = pool_for(Device::cpu()).stats();
+  EXPECT_EQ(after.misses, before.misses);
+  EXPECT_EQ(after.current, before.current);
+  trained.step.forget();
+  EXPECT_LT(pool_for(Device::cpu()).stats().current, before.current);
+}
+
+}  // namespace
+}  // namespace adret
