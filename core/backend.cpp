@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -115,6 +116,38 @@ Moment DeviceServices::download(std::span<const MemoryCopy> copies, const Moment
 
 void DeviceServices::run_after(const Moment& moment) {
   if (moment) moment->wait();
+}
+
+// -- time
+// ------------------------------------------------------------------------------------------
+
+namespace {
+
+class HostTime final : public DeviceEvent {
+ public:
+  bool reached() override { return true; }
+  void wait() override {}
+  double seconds_since(DeviceEvent& earlier) override {
+    const auto* begin = dynamic_cast<const HostTime*>(&earlier);
+    if (!begin) return DeviceEvent::seconds_since(earlier);
+    return std::chrono::duration<double>(at_ - begin->at_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point at_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+double DeviceEvent::seconds_since(DeviceEvent&) {
+  throw DeviceError(
+      "[seconds_since] got moments that hold no time of one device; take both from "
+      "its timestamp()");
+}
+
+Moment DeviceServices::timestamp() {
+  synchronize();
+  return Moment(new HostTime);
 }
 
 // -- decorators

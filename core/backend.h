@@ -23,6 +23,9 @@ class DeviceEvent : public RefCounted {
  public:
   virtual bool reached() = 0;
   virtual void wait() = 0;  // the calling thread does, until it is reached
+  // By the device's clock, between two moments of its timestamp(), for which the caller waits.
+  // Throws DeviceError for other moments.
+  virtual double seconds_since(DeviceEvent& earlier);
 };
 // A null one is reached.
 using Moment = IntrusivePtr<DeviceEvent>;
@@ -105,6 +108,14 @@ class DeviceServices {
   virtual std::unique_ptr<DeviceGraph> capture([[maybe_unused]] const std::function<void()>& work) {
     return {};
   }
+
+  // -- time ------------------------------------------------------------------------------------
+
+  // now() for seconds_since. Unless a device overrides it, it waits and reads the host's clock.
+  virtual Moment timestamp();
+  // Lets the host get ahead: what is run from now on starts no sooner than in so many seconds, and
+  // then without gaps. Nothing on a device that computes while the caller waits.
+  virtual void hold(double /*seconds*/) {}
 };
 
 class Backend {

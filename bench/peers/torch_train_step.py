@@ -5,7 +5,7 @@ Cases are written workload:batch:precision:mode; one JSON line is printed for ea
 {"workload", "batch", "precision", "mode", "device", "ms_per_step", "items_per_s", "peak_mib", "threads"}.
 
 Workloads: mlp (784-256-10), lenet (LeNet-5 with ReLU and max pooling), cnn (the two convolutions
-and dropout of PyTorch's MNIST example), resnet18 (the CIFAR variant). Modes: eager, or nhwc, which
+and dropout X: eager, or nhwc, which
 keeps images and convolution weights in channels-last order. Precisions: fp32; with --device cuda also
 tf32, and bf16 by autocast. There cuDNN times its algorithms first, and the optimizer is the fused one.
 A step is the forward pass, cross-entropy, the backward pass and SGD with momentum and weight decay,
@@ -23,17 +23,22 @@ from torch.nn import functional as F
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions around a shortcut (He et al. 2015, figure 2)."""
+    """Convolutions around a shortcut (He et al. 2015): two of 3x3, or with a bottleneck 1x1, 3x3 and 1x1."""
 
-    def __init__(self, channels_in, channels, stride):
+    def __init__(self, channels_in, channels, stride, bottleneck=False):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels_in, channels, 3, stride, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
+        # Channels, kernel and stride of each; the widest channels of a bottleneck are its last.
+        layers = [(channels, 3, stride), (channels, 3, 1)]
+        if bottleneck:
+            layers = [(channels, 1, 1), (channels, 3, stride), (4 * channels, 1, 1)]
+        body, last = [], channels_in
+        for out, kernel, step in layers:
+            body += [nn.Conv2d(last, out, kernel, step, padding=kernel // 2, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+            last = out
+        self.body = nn.Sequential(*body[:-1])
         self.shortcut = nn.Sequential()
-        if stride != 1 or channels_in != channels:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+        if stride != 1 or channels_in != last:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels_in, last, 1, stride, bias=False), nn.BatchNorm2d(last))
 
     def forward(self, x):
         return F.relu(self.body(x) + self.shortcut(x))
@@ -56,22 +61,36 @@ def cnn():
         nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
 
 
-def resnet18():
+def stages(counts, bottleneck=False):
+    """The four stages of blocks, from 64 channels on, with the head's pooling."""
     blocks, channels_in = [], 64
-    for channels, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        blocks += [Residual(channels_in, channels, stride), Residual(channels, channels, 1)]
-        channels_in = channels
+    for stage, count in enumerate(counts):
+        channels = 64 << stage
+        for number in range(count):
+            blocks.append(Residual(channels_in, channels, 2 if stage and not number else 1, bottleneck))
+            channels_in = 4 * channels if bottleneck else channels
+    return *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten()
+
+
+def resnet18():
     return nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+        nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *stages((2, 2, 2, 2)),
+        nn.Linear(512, 10))
 
 
-# The model and the shape of one image.
+def resnet50():
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, padding=3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1),
+        *stages((3, 4, 6, 3), bottleneck=True), nn.Linear(2048, 1000))
+
+
+# The model, the shape of one image and the number of classes.
 WORKLOADS = {
-    "mlp": (mlp, (1, 28, 28)),
-    "lenet": (lenet, (1, 28, 28)),
-    "cnn": (cnn, (1, 28, 28)),
-    "resnet18": (resnet18, (3, 32, 32)),
+    "mlp": (mlp, (1, 28, 28), 10),
+    "lenet": (lenet, (1, 28, 28), 10),
+    "cnn": (cnn, (1, 28, 28), 10),
+    "resnet18": (resnet18, (3, 32, 32), 10),
+    "resnet50": (resnet50, (3, 224, 224), 1000),
 }
 PRECISIONS = ("fp32", "tf32", "bf16")
 BATCHES = 4
@@ -79,14 +98,14 @@ BATCHES = 4
 
 def make_step(workload, batch, precision, mode, device):
     """A function that trains on batch number i."""
-    make_model, image = WORKLOADS[workload]
+    make_model, image, classes = WORKLOADS[workload]
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
     torch.backends.cudnn.benchmark = True
     layout = torch.channels_last if mode == "nhwc" else torch.contiguous_format
     model = make_model().train().to(device, memory_format=layout)
     data = [(torch.randn(batch, *image, device=device).contiguous(memory_format=layout),
-             torch.randint(10, (batch,), device=device)) for _ in range(BATCHES)]
+             torch.randint(classes, (batch,), device=device)) for _ in range(BATCHES)]
     fused = {"fused": True} if device == "cuda" else {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, **fused)
 

@@ -5,6 +5,7 @@
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/memory.h>
 #include <adret/core/cuda/nvtx.h>
+#include <adret/core/cuda/stopwatch.h>
 #include <adret/core/error.h>
 #include <adret/core/plugin.h>
 #include <fmt/core.h>
@@ -105,6 +106,17 @@ class CudaBackend final : public Backend, DeviceServices {
   void run_after(const Moment& moment) override {
     make_current();
     wait_on(context_.compute, moment);
+  }
+
+  // -- time --
+
+  Moment timestamp() override {
+    make_current();
+    return Moment(new cuda::StreamEvent(context_.compute, cuda::StreamEvent::Kind::time));
+  }
+  void hold(double seconds) override {
+    make_current();
+    cuda::hold(context_, seconds);
   }
 
  private:

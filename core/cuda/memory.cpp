@@ -105,8 +105,8 @@ void Staging::download(void* to, const void* from, size_t bytes) {
   if (target != to) std::memcpy(to, target, bytes);
 }
 
-StreamEvent::StreamEvent(cudaStream_t stream) {
-  ADRET_CHECK(cudaEventCreateWithFlags(event_.out(), cudaEventDisableTiming));
+StreamEvent::StreamEvent(cudaStream_t stream, Kind kind) : kind_(kind) {
+  ADRET_CHECK(cudaEventCreateWithFlags(event_.out(), unsigned(kind)));
   ADRET_CHECK(cudaEventRecord(event_, stream));
 }
 
@@ -121,5 +121,17 @@ bool StreamEvent::reached() {
 }
 
 void StreamEvent::wait() { ADRET_CHECK(cudaEventSynchronize(event_)); }
+
+double StreamEvent::seconds_since(DeviceEvent& earlier) {
+  auto* begin = dynamic_cast<StreamEvent*>(&earlier);
+  if (!begin || kind_ != Kind::time || begin->kind_ != Kind::time) {
+    return DeviceEvent::seconds_since(earlier);
+  }
+  begin->wait();
+  wait();
+  float milliseconds = 0;
+  ADRET_CHECK(cudaEventElapsedTime(&milliseconds, begin->event_, event_));
+  return double(milliseconds) * 1e-3;
+}
 
 }  // namespace adret::cuda

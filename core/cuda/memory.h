@@ -57,16 +57,19 @@ class Staging {
   std::array<Event, parts> marks_;
 };
 
-// A point on a stream.
+// A point on a stream; one that order alone needs costs the device less than one that has a time.
 class StreamEvent final : public DeviceEvent {
  public:
-  explicit StreamEvent(cudaStream_t stream);
+  enum class Kind : unsigned { order = cudaEventDisableTiming, time = cudaEventDefault };
+  explicit StreamEvent(cudaStream_t stream, Kind kind = Kind::order);
   bool reached() override;
   void wait() override;
+  double seconds_since(DeviceEvent& earlier) override;
   cudaEvent_t get() const { return event_; }
 
  private:
   Event event_;
+  Kind kind_;
 };
 
 }  // namespace adret::cuda

@@ -5,18 +5,26 @@
 namespace adret::cuda {
 namespace {
 
-__global__ void wait_for(int64_t cycles) {
-  const int64_t start = clock64();
-  while (clock64() - start < cycles) {
+__global__ void wait_for(uint64_t nanoseconds) {
+  const auto now = [] {
+    uint64_t time;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+    return time;
+  };
+  const uint64_t start = now();
+  while (now() - start < nanoseconds) {
   }
 }
 
-// Some 50 us, in which the host launches a few kernels that then run without gaps.
-void hold(Context& context) {
-  launch(context, wait_for, Grid{.blocks = 1, .threads = 1}, int64_t(80'000));
-}
+// Enough for the host to launch a few kernels.
+constexpr double short_hold = 50e-6;
 
 }  // namespace
+
+void hold(const Context& context, double seconds) {
+  launch(context, wait_for, Grid{.blocks = 1, .threads = 1},
+         uint64_t(std::max(seconds, 0.0) * 1e9));
+}
 
 Stopwatch::Stopwatch(Context& context) : context_(context) {
   ADRET_CHECK(cudaEventCreate(start_.out()));
@@ -25,7 +33,7 @@ Stopwatch::Stopwatch(Context& context) : context_(context) {
 
 void Stopwatch::begin(int runs) {
   constexpr int runs_a_hold = 3;
-  for (int held = 0; held < runs; held += runs_a_hold) hold(context_);
+  for (int held = 0; held < runs; held += runs_a_hold) hold(context_, short_hold);
   ADRET_CHECK(cudaEventRecord(start_, context_.compute));
 }
 

@@ -5,6 +5,10 @@
 
 namespace adret::cuda {
 
+// Keeps the compute stream busy for so long, in which the host gets ahead: what it launches
+// meanwhile runs without gaps.
+void hold(const Context& context, double seconds);
+
 class Stopwatch {
  public:
   explicit Stopwatch(Context& context);

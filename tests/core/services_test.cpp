@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -142,6 +143,32 @@ TEST(CopiesBesideKernels, WaitForTheMomentOfAnotherDevice) {
   EXPECT_EQ(to, 3);
   services.download(copies, moment);
   EXPECT_EQ(waits, 3);
+}
+
+// -- time ----------------------------------------------------------------------------------------
+
+TEST(Timestamp, GoesOnWhileADeviceIsHeld) {
+  const SecondDevice second;
+  for (const Device device : {Device::cpu(), Device::cuda()}) {
+    DeviceServices& services = backend_for(device).services();
+    const Moment begin = services.timestamp();
+    services.hold(2e-3);
+    const Moment end = services.timestamp();
+    const bool holds = !device.is_cpu() && test_device() == TestDevice::cuda;
+    EXPECT_GE(end->seconds_since(*begin), holds ? 2e-3 : 0) << device;
+  }
+}
+
+TEST(Timestamp, IsNotToBeHadOfOtherMoments) {
+  struct Other final : DeviceEvent {
+    bool reached() override { return true; }
+    void wait() override {}
+  };
+  const Moment other(new Other), time = backend_for(Device::cpu()).services().timestamp();
+  for (const auto& [later, earlier] : {std::pair(other, time), std::pair(time, other)}) {
+    expect_error<DeviceError>([&] { return later->seconds_since(*earlier); },
+                              "[seconds_since] got moments that hold no time of one device");
+  }
 }
 
 }  // namespace
