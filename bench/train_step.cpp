@@ -1,7 +1,7 @@
 // Times whole training steps: forward, cross-entropy, backward, SGD with momentum. Prints one JSON
 // line a case, comparable with bench/peers.
 //
-//   train_step lenet:64:tf32:eager ... [--device cpu|cuda|auto] [--seconds S]
+//   train_step lenet:64:tf32:graph ... [--device cpu|cuda|auto] [--seconds S]
 //   train_step lenet:64:tf32:eager --first-step    the time from the start of the process
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
@@ -27,6 +27,7 @@ using namespace adret::bench;
 std::vector<double> time_blocks(Training& training, DeviceServices& services, double seconds) {
   for (int i = 0; i < 10; ++i) training.step(i);
   services.synchronize();
+  services.pool().reset_peak();
   std::vector<double> blocks;
   int steps = 4;
   for (const double end = steady_seconds() + seconds;
@@ -60,13 +61,19 @@ nlohmann::ordered_json describe(const Case& test, Device device) {
 
 nlohmann::ordered_json measure(const Case& test, Device device, double seconds) {
   DeviceServices& services = backend_for(device).services();
-  services.pool().reset_peak();
   Training training(test, device);
   const double ms = median(time_blocks(training, services, seconds));
   nlohmann::ordered_json result = describe(test, device);
   result["ms_per_step"] = ms;
   result["items_per_s"] = double(test.batch) / ms * 1e3;
-  result["peak_mib"] = double(services.pool().stats().peak) / (1 << 20);
+  const StepReport& report = training.report();
+  result["peak_mib"] = double(services.pool().stats().peak + report.scratch_bytes) / (1 << 20);
+  if (report.replays > 0) {
+    result["kernels"] = report.kernels;
+    result["captured"] = report.captured;
+    result["planned_mib"] = double(report.planned_bytes) / (1 << 20);
+    if (!report.reason.empty()) result["reason"] = report.reason;
+  }
   if (device.is_cpu()) {
     result["threads"] = num_threads();
     result["cpu_arch"] = cpu_arch();

@@ -12,6 +12,7 @@
 #include <adret/layers/models/mnist_cnn.h>
 #include <adret/layers/models/resnet.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/step.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -44,8 +45,8 @@ inline Case parse_case(const std::string& text, Device device) {
   if (result.batch < 1) throw Error(wanted);
   const bool known =
       result.precision == "fp32" || result.precision == "tf32" || result.precision == "bf16";
-  if (!known || result.mode != "eager") {
-    throw Error("[case] precisions are fp32, tf32 and bf16, the mode is eager; got " + text);
+  if (!known || (result.mode != "eager" && result.mode != "graph")) {
+    throw Error("[case] precisions are fp32, tf32 and bf16, modes are eager and graph; got " + text);
   }
   if (device.is_cpu() && result.precision != "fp32") {
     throw Error("[case] on the CPU the precision is fp32; got " + text);
@@ -91,10 +92,12 @@ inline Tensor random_labels(int64_t batch, int64_t classes) {
 }
 
 // A model with its optimizer, and four batches of random data, on a device. A step is the forward
-// pass, cross-entropy, the backward pass and SGD with momentum.
+// pass, cross-entropy, the backward pass and SGD with momentum; in the mode graph it is replayed.
 class Training {
  public:
-  Training(const Case& test, Device device) {
+  Training(const Case& test, Device device)
+      : step_([this](const Tensor& images, const Tensor& labels) { return learn(images, labels); },
+              {.mode = test.mode == "graph" ? StepMode::graph : StepMode::eager}) {
     Workload workload = build(test.workload);
     model_ = std::move(workload.model);
     random::manual_seed(0);
@@ -111,15 +114,23 @@ class Training {
 
   void step(int i) {
     const auto& [images, labels] = batches_[size_t(i % 4)];
-    optimizer_->zero_grad();
-    cross_entropy(model_->call(images), labels).backward();
-    optimizer_->step();
+    step_(images, labels);
   }
+  const StepReport& report() const { return step_.report(); }
 
  private:
+  Tensor learn(const Tensor& images, const Tensor& labels) {
+    optimizer_->zero_grad();
+    const Tensor loss = cross_entropy(model_->call(images), labels);
+    loss.backward();
+    optimizer_->step();
+    return loss;
+  }
+
   std::unique_ptr<Module> model_;
   std::unique_ptr<Sgd> optimizer_;
   std::vector<std::pair<Tensor, Tensor>> batches_;
+  Step step_;
 };
 
 // This thread's mode, in the case's precision.
