@@ -22,8 +22,8 @@
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>
-#include <adret/core/decorators/record.h>
 #include <adret/core/decorators/profile.h>
+#include <adret/core/decorators/record.h>
 #include <adret/core/decorators/relocate.h>
 #include <adret/core/decorators/roofline.h>
 #include <adret/core/decorators/shadow.h>

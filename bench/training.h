@@ -46,7 +46,8 @@ inline Case parse_case(const std::string& text, Device device) {
   const bool known =
       result.precision == "fp32" || result.precision == "tf32" || result.precision == "bf16";
   if (!known || (result.mode != "eager" && result.mode != "graph")) {
-    throw Error("[case] precisions are fp32, tf32 and bf16, modes are eager and graph; got " + text);
+    throw Error("[case] precisions are fp32, tf32 and bf16, modes are eager and graph; got " +
+                text);
   }
   if (device.is_cpu() && result.precision != "fp32") {
     throw Error("[case] on the CPU the precision is fp32; got " + text);

@@ -79,14 +79,17 @@ bool Statistics::are_classes(const Tensor& outputs, const Tensor& targets) const
   return outputs.size(1) == options_.classes && targets.shape() == outputs.shape();
 }
 
+void check_loss(const Tensor& loss) {
+  if (loss.numel() == 1) return;
+  throw ShapeError(
+      fmt::format("[fit] the loss function gave {}, wanted a scalar: the mean "
+                  "over the batch",
+                  to_string(TensorView(loss))));
+}
+
 void Statistics::add(const Batch& batch, const Tensor& outputs, const Tensor& targets,
                      const Tensor& loss) {
-  if (loss.numel() != 1) {
-    throw ShapeError(
-        fmt::format("[fit] the loss function gave {}, wanted a scalar: the mean "
-                    "over the batch",
-                    to_string(TensorView(loss))));
-  }
+  check_loss(loss);
   const bool of_classes = are_classes(outputs, targets);
   losses_.push_back({batch.epoch, batch.number, batch.size(), of_classes, loss.detach(),
                      of_classes ? outputs.detach() : Tensor(), of_classes ? targets : Tensor()});

@@ -29,6 +29,9 @@ struct StatisticsOptions {
   int64_t classes = 0;   // of the data set; 0: floating targets are no shares of classes
 };
 
+// Throws ShapeError for a loss that is no scalar.
+void check_loss(const Tensor& loss);
+
 // What is added is read at once on the CPU, and in groups of batches elsewhere. Errors name epoch
 // and batch.
 class Statistics {
@@ -36,7 +39,7 @@ class Statistics {
   explicit Statistics(const StatisticsOptions& options)
       : options_(options), reader_(options.device) {}
 
-  // Throws ShapeError for a loss that is no scalar.
+  // Throws ShapeError as check_loss.
   void add(const Batch& batch, const Tensor& outputs, const Tensor& targets, const Tensor& loss);
   // The norm of the gradients of the step that ends with the batch; it has to be finite.
   void add_norm(const Batch& batch, const Tensor& norm);

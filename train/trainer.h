@@ -10,6 +10,7 @@
 #include <adret/train/early_stopping.h>
 #include <adret/train/progress.h>
 #include <adret/train/report.h>
+#include <adret/train/step.h>
 #include <adret/train/weight_average.h>
 
 #include <cstdint>
@@ -45,6 +46,10 @@ struct TrainerOptions {
   std::optional<WeightAverageOptions> average = {};
   std::optional<EarlyStoppingOptions> early_stopping = {};
   std::optional<BestWeightsOptions> best_weights = {};
+  // How steps are made. Automatic: on the CPU eagerly, so that a loss that is not finite is found
+  // before the weights change, elsewhere replayed (Note [Replayed steps]) where that can be;
+  // Trainer::step_report tells.
+  StepMode mode = StepMode::automatic;
   std::function<double()> clock = steady_seconds;
 };
 
@@ -54,12 +59,29 @@ struct TrainerCallbacks {
   std::function<void(const EpochReport&)> on_epoch_end = {};  // after the evaluation
 };
 
+class TrainingStep;
+
+// One of the optimizers that share a model's parameters, as Muon for the convolutions and Sgd for
+// the rest.
+struct ScheduledOptimizer {
+  Optimizer& optimizer;
+  LrSchedule schedule = {};  // of the step from 0; unset: its rates stay
+};
+
 // Trainer trainer(model, optimizer, {.epochs = 5});
 // trainer.fit(train_loader, test_loader);
 class Trainer {
  public:
-  // Model and optimizer must outlive the trainer. Throws Error for options out of range.
+  // Model and optimizers must outlive the trainer. Throws Error for options out of range.
   Trainer(Module& model, Optimizer& optimizer, TrainerOptions options = {});
+  // Steps are made in the order of the list:
+  //   Trainer trainer(model, {{sgd, cosine_lr(...)}, {muon, cosine_lr(...)}}, {.epochs = 5});
+  // Throws Error for an empty list; for a schedule in the options, since each optimizer has its
+  // own; for clip_norm or loss_scale, which take all gradients together, with more than one.
+  Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   // Trains, evaluating after each epoch when there is a validation set; returns all epochs'
   // reports. Random numbers of a step depend on the seed and the step alone, so validation changes
@@ -83,6 +105,8 @@ class Trainer {
 
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }  // null without
   LossScaler* loss_scaler() { return scaler_ ? &*scaler_ : nullptr; }   // null without
+  // Of batches like the last one that was trained.
+  const StepReport& step_report() const;
 
  private:
   std::vector<EpochReport> run(const DataLoader& train, const DataLoader* validation,
@@ -94,12 +118,13 @@ class Trainer {
   void keep_best(EpochReport& report);
 
   Module& model_;
-  Optimizer& optimizer_;
   TrainerOptions options_;
+  std::vector<ScheduledOptimizer> optimizers_;
   std::optional<LossScaler> scaler_;
   std::optional<WeightAverage> average_;
   std::optional<BestEpoch> patience_, best_;  // of early stopping, of the weights
   std::unique_ptr<Snapshot> best_weights_;
+  std::unique_ptr<TrainingStep> step_;
   bool stopping_ = false;
 };
 

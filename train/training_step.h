@@ -1,11 +1,14 @@
-// One step of the optimizer, from one batch or the mean of several.
+// One step of the optimizers, from one batch or the mean of several.
 #pragma once
 
 #include <adret/data/loader.h>
 #include <adret/train/statistics.h>
+#include <adret/train/step.h>
 #include <adret/train/trainer.h>
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace adret {
 
@@ -24,25 +27,38 @@ StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, 
 class TrainingStep {
  public:
   // `scaler` and `average` may be null. All must outlive this.
-  TrainingStep(Module& model, Optimizer& optimizer, const TrainerOptions& options,
-               LossScaler* scaler, WeightAverage* average)
-      : model_(model),
-        optimizer_(optimizer),
-        options_(options),
-        scaler_(scaler),
-        average_(average) {}
+  TrainingStep(Module& model, const std::vector<ScheduledOptimizer>& optimizers,
+               const TrainerOptions& options, LossScaler* scaler, WeightAverage* average);
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
 
   // Forward and backward of the batch; if it is the last of its step, the step.
   void run(const Batch& batch, const StepPart& part, Statistics& statistics);
+  // Of the batches like the last one.
+  const StepReport& report() const { return step_.report(); }
 
  private:
-  void update(const Batch& batch, int64_t step, Statistics& statistics);
+  // What a batch leaves to be read: outputs and loss, and the norms of clipped gradients.
+  struct Results {
+    Tensor outputs, loss;
+    std::vector<Tensor> norms;
+  };
+  using Look = std::function<void(const Results&)>;
+  // `look` sees the loss before it is walked backwards, and the norms before the weights change.
+  Results learn(const Tensor& inputs, const Tensor& targets, const Look& look);
+  void update(Results& results, const Look& look);
+  void set_rates(int64_t step);
+  bool looks_between() const;
+  int64_t variant_of(const StepPart& part);
 
   Module& model_;
-  Optimizer& optimizer_;
+  const std::vector<ScheduledOptimizer>& optimizers_;
   const TrainerOptions& options_;
   LossScaler* scaler_;
   WeightAverage* average_;
+  StepPart part_;  // of the batch under way
+  std::vector<StepPart> variants_;
+  Step step_;
 };
 
 }  // namespace adret
