@@ -94,25 +94,30 @@ void Run::train(const Tensor& labels, int64_t most_steps) {
   const int64_t per_epoch = loader.batches(), steps = args_.epochs * per_epoch;
   const int64_t whitening_steps = 3 * per_epoch;
   net_->train();
+  // Replayed but for the first steps, and those behind the end of the whitening's.
+  Step learn([&](const Tensor& images, const Tensor& classes) {
+    rest.zero_grad();
+    muon.zero_grad();
+    const Tensor loss = cross_entropy((*net_)(images), classes,
+                                      {.label_smoothing = 0.2, .reduction = Reduction::sum});
+    loss.backward();
+    rest.step();
+    muon.step();
+    return loss;
+  });
   int64_t step = 0;
   for (int64_t epoch = 0; step < std::min(steps, most_steps); ++epoch) {
     for (const Batch& batch : loader.epoch(epoch)) {
       if (step == most_steps) break;
       random::begin_step(step);
       if (step == whitening_steps) net_->whitening.bias.set_requires_grad(false);
-      rest.zero_grad();
-      muon.zero_grad();
-      cross_entropy((*net_)(batch.inputs), batch.targets,
-                    {.label_smoothing = 0.2, .reduction = Reduction::sum})
-          .backward();
       const double left = 1 - double(step) / double(steps);
       const double whitening_left = 1 - double(step) / double(whitening_steps);
       rest.set_lr(bias_lr * std::max(0.0, whitening_left), 0);
       rest.set_lr(bias_lr * left, 1);
       rest.set_lr(head_lr * left, 2);
       muon.set_lr(filter_lr * left);
-      rest.step();
-      muon.step();
+      learn(batch.inputs, batch.targets);
       ++step;
     }
   }
