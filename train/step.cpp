@@ -1,4 +1,4 @@
-// Forward, backward and the optimizer's step.
+// Forward, backward and the optimizers' step.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/core/random.h>
 #include <adret/train/step.h>
@@ -25,7 +25,9 @@ StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, 
 
 void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& statistics) {
   random::begin_step(part.batch);
-  if (part.first) optimizer_.zero_grad();
+  if (part.first) {
+    for (const ScheduledOptimizer& one : optimizers_) one.optimizer.zero_grad();
+  }
   const Device device = model_.device();
   const Tensor targets = batch.targets.to(device);
   const Tensor outputs = model_.call(batch.inputs.to(device));
@@ -38,9 +40,11 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
 
 void TrainingStep::update(const Batch& batch, int64_t step, Statistics& statistics) {
   if (scaler_) scaler_->unscale();
-  if (options_.clip_norm > 0) statistics.add_norm(batch, optimizer_.clip_norm(options_.clip_norm));
-  if (options_.schedule) optimizer_.set_lr(options_.schedule(step));
-  optimizer_.step();
+  for (const auto& [optimizer, schedule] : optimizers_) {
+    if (options_.clip_norm > 0) statistics.add_norm(batch, optimizer.clip_norm(options_.clip_norm));
+    if (schedule) optimizer.set_lr(schedule(step));
+    optimizer.step();
+  }
   if (average_) average_->update();
 }
 

@@ -1,4 +1,4 @@
-// One step of the optimizer, from one batch or the mean of several.
+// One step of the optimizers, from one batch or the mean of several.
 #pragma once
 
 #include <adret/data/loader.h>
@@ -6,6 +6,7 @@
 #include <adret/train/trainer.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace adret {
 
@@ -24,10 +25,10 @@ StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, 
 class TrainingStep {
  public:
   // `scaler` and `average` may be null. All must outlive this.
-  TrainingStep(Module& model, Optimizer& optimizer, const TrainerOptions& options,
-               LossScaler* scaler, WeightAverage* average)
+  TrainingStep(Module& model, const std::vector<ScheduledOptimizer>& optimizers,
+               const TrainerOptions& options, LossScaler* scaler, WeightAverage* average)
       : model_(model),
-        optimizer_(optimizer),
+        optimizers_(optimizers),
         options_(options),
         scaler_(scaler),
         average_(average) {}
@@ -39,7 +40,7 @@ class TrainingStep {
   void update(const Batch& batch, int64_t step, Statistics& statistics);
 
   Module& model_;
-  Optimizer& optimizer_;
+  const std::vector<ScheduledOptimizer>& optimizers_;
   const TrainerOptions& options_;
   LossScaler* scaler_;
   WeightAverage* average_;

@@ -38,6 +38,26 @@ TrainerOptions checked(TrainerOptions options) {
   return options;
 }
 
+TrainerOptions without_schedule(TrainerOptions options) {
+  options.schedule = {};
+  return options;
+}
+
+void check_optimizers(size_t count, const TrainerOptions& options) {
+  if (count == 0) throw Error("[Trainer] the list of optimizers is empty; give at least one");
+  if (options.schedule) {
+    throw Error(
+        "[Trainer] the options have a schedule beside a list of optimizers, each of which has its "
+        "own; put it into the list");
+  }
+  if (count > 1 && (options.clip_norm > 0 || options.loss_scale)) {
+    throw Error(
+        fmt::format("[Trainer] clip_norm and loss_scale want the gradients of all parameters in "
+                    "one optimizer, got {} optimizers; use one with several groups, or neither",
+                    count));
+  }
+}
+
 // So that no epoch is lost to a path that cannot be written to.
 void check_can_save(const std::filesystem::path& path) {
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -53,9 +73,16 @@ void check_can_save(const std::filesystem::path& path) {
 }  // namespace
 
 Trainer::Trainer(Module& model, Optimizer& optimizer, TrainerOptions options)
-    : model_(model), optimizer_(optimizer), options_(checked(std::move(options))) {
-  if (options_.loss_scale) scaler_.emplace(optimizer, *options_.loss_scale);
-  if (options_.average) average_.emplace(model, optimizer, *options_.average);
+    : Trainer(model, {{optimizer, options.schedule}}, without_schedule(options)) {}
+
+Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options)
+    : model_(model), options_(checked(std::move(options))), optimizers_(std::move(optimizers)) {
+  check_optimizers(optimizers_.size(), options_);
+  if (options_.loss_scale) scaler_.emplace(optimizers_[0].optimizer, *options_.loss_scale);
+  if (!options_.average) return;
+  std::vector<Optimizer*> all;
+  for (const ScheduledOptimizer& one : optimizers_) all.push_back(&one.optimizer);
+  average_.emplace(model, all, *options_.average);
 }
 
 std::vector<EpochReport> Trainer::fit(const DataLoader& train, const TrainerCallbacks& callbacks) {
@@ -102,7 +129,7 @@ EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
   const double start = options_.clock();
   const LossScaleState scale = scaler_ ? scaler_->state() : LossScaleState();
   Statistics statistics({.device = model_.device(), .classes = loader.dataset().num_classes()});
-  TrainingStep step(model_, optimizer_, options_, loss_scaler(), average());
+  TrainingStep step(model_, optimizers_, options_, loss_scaler(), average());
   int64_t samples = 0;
   DataLoader::Epoch batches = loader.epoch(epoch);
   for (const Batch& batch : batches) {

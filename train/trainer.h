@@ -54,12 +54,24 @@ struct TrainerCallbacks {
   std::function<void(const EpochReport&)> on_epoch_end = {};  // after the evaluation
 };
 
+// One of the optimizers that share a model's parameters, as Muon for the convolutions and Sgd for
+// the rest.
+struct ScheduledOptimizer {
+  Optimizer& optimizer;
+  LrSchedule schedule = {};  // of the step from 0; unset: its rates stay
+};
+
 // Trainer trainer(model, optimizer, {.epochs = 5});
 // trainer.fit(train_loader, test_loader);
 class Trainer {
  public:
-  // Model and optimizer must outlive the trainer. Throws Error for options out of range.
+  // Model and optimizers must outlive the trainer. Throws Error for options out of range.
   Trainer(Module& model, Optimizer& optimizer, TrainerOptions options = {});
+  // Steps are made in the order of the list:
+  //   Trainer trainer(model, {{sgd, cosine_lr(...)}, {muon, cosine_lr(...)}}, {.epochs = 5});
+  // Throws Error for an empty list; for a schedule in the options, since each optimizer has its
+  // own; for clip_norm or loss_scale, which take all gradients together, with more than one.
+  Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options = {});
 
   // Trains, evaluating after each epoch when there is a validation set; returns all epochs'
   // reports. Random numbers of a step depend on the seed and the step alone, so validation changes
@@ -94,8 +106,8 @@ class Trainer {
   void keep_best(EpochReport& report);
 
   Module& model_;
-  Optimizer& optimizer_;
   TrainerOptions options_;
+  std::vector<ScheduledOptimizer> optimizers_;
   std::optional<LossScaler> scaler_;
   std::optional<WeightAverage> average_;
   std::optional<BestEpoch> patience_, best_;  // of early stopping, of the weights
