@@ -47,6 +47,14 @@ inline CLI::Validator above_zero() {
           "above 0"};
 }
 
+inline CLI::Validator not_negative() {
+  return {[](const std::string& text) {
+            const auto number = read_number<double>(text);
+            return number && *number >= 0 ? std::string() : text + " is no number from 0";
+          },
+          "from 0"};
+}
+
 // 0 included, 1 not.
 inline CLI::Validator below_one() {
   return {[](const std::string& text) {

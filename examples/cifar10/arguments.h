@@ -17,6 +17,7 @@ struct Arguments {
   std::string schedule = "onecycle", augment = "cutout", flip = "random";
   int64_t epochs = 0, batch = 0;  // 0: the model's own number
   double lr = 0;                  // 0: the model's own
+  double muon_lr = 0;             // 0: Sgd for all parameters
   double label_smoothing = 0.1, weight_decay = 5e-4, ema = 0;
   uint64_t seed = 1;
   int threads = num_threads(), workers = 0;

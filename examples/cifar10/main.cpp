@@ -5,8 +5,8 @@
 //
 // Reaches on CIFAR-10's test images: tiny 84 % in 6 minutes on two CPU cores; on one H200, with
 // images that went through JPEG, which costs about a point, resnet18 93.2 % in 21 seconds of
-// training (bf16), and 94.0 % with --batch 256 --augment crop --flip alternating --ema 0.999
-// --test-views 6; the original images give 94.8 % with --augment cutout instead of crop.
+// training (bf16), 93.9 % with --batch 256 --flip alternating --ema 0.999 --test-views 6 (94.8 % of
+// the original images), and 95.1 % with --muon-lr 0.05 besides.
 #include <iostream>
 #include <limits>
 
@@ -34,7 +34,12 @@ void add_training_options(CLI::App& app, Arguments& args) {
       ->check(between(1, 1000000));
   app.add_option("--batch", args.batch, "images a step")->check(between(1, 50000));
   app.add_option("--lr", args.lr, "top of the learning rate of SGD")->check(above_zero());
-  app.add_option("--schedule", args.schedule, "of the rate: onecycle, cosine, step or constant")
+  app.add_option("--muon-lr", args.muon_lr,
+                 "top of the learning rate of Muon, which then trains all convolutions but the "
+                 "first, SGD the rest; 0: none")
+      ->check(not_negative())
+      ->capture_default_str();
+  app.add_option("--schedule", args.schedule, "of the rates: onecycle, cosine, step or constant")
       ->check(CLI::IsMember({"onecycle", "cosine", "step", "constant"}))
       ->capture_default_str();
   app.add_option("--augment", args.augment,

@@ -9,6 +9,7 @@
 #include "../command_line.h"
 #include "../test_views.h"
 #include "arguments.h"
+#include "optimizers.h"
 
 namespace cifar10 {
 namespace {
@@ -21,6 +22,11 @@ void choose_defaults(Arguments& args, Device device) {
   if (args.precision.empty()) args.precision = device.is_cpu() ? "fp32" : "bf16";
   if (device.is_cpu() && args.precision == "tf32") {
     throw Error("[cifar10] the CPU has no tf32; choose --precision fp32, or a GPU with --device");
+  }
+  if (args.precision == "fp16" && args.muon_lr > 0) {
+    throw Error(
+        "[cifar10] got --muon-lr with --precision fp16, whose loss scaling serves one optimizer; "
+        "choose bf16 or fp32, or leave out --muon-lr");
   }
   const Recipe recipe = recipe_of(args.model);
   if (args.epochs == 0) args.epochs = recipe.epochs;
@@ -77,32 +83,8 @@ DataLoader test_loader(const Cifar::Part& set, const Normalize& normalize) {
                     {.batch_size = 1000, .device = set.images.device()});
 }
 
-// Weights decay, biases and norms do not.
-std::vector<ParameterGroup<SgdOptions>> parameter_groups(const Module& model,
-                                                         const Arguments& args) {
-  SgdOptions plain{.lr = args.lr, .momentum = 0.9, .nesterov = true}, decayed = plain;
-  decayed.weight_decay = args.weight_decay;
-  std::vector<ParameterGroup<SgdOptions>> groups = {{{}, decayed}, {{}, plain}};
-  for (const auto& parameter : model.parameters()) {
-    groups[parameter->value.rank() > 1 ? 0 : 1].parameters.push_back(parameter);
-  }
-  return groups;
-}
-
-LrSchedule schedule_of(const Arguments& args, int64_t steps) {
-  if (args.schedule == "cosine") {
-    return cosine_lr({.lr = args.lr, .steps = steps, .warmup_steps = steps / 20});
-  }
-  if (args.schedule == "step") {
-    return step_lr({.lr = args.lr, .every = std::max<int64_t>(1, steps / 3)});
-  }
-  if (args.schedule == "constant") return constant_lr(args.lr);
-  return one_cycle_lr({.max_lr = args.lr, .steps = steps, .warmup = 0.25});
-}
-
-TrainerOptions trainer_options(const Arguments& args, int64_t batches) {
+TrainerOptions trainer_options(const Arguments& args) {
   TrainerOptions options{.epochs = args.epochs};
-  options.schedule = schedule_of(args, args.epochs * batches);
   if (args.precision == "fp16") options.loss_scale = LossScaleOptions();
   if (args.ema > 0) options.average = WeightAverageOptions{.decay = args.ema};
   const double smoothing = args.label_smoothing;
@@ -211,8 +193,8 @@ void train(Arguments args) {
   model->to(device);
   model->to(dtype);
   if (!args.json) std::cout << summary(*model, {1, 32, 32, 3}) << std::endl;
-  Sgd optimizer(parameter_groups(*model, args));
-  Trainer trainer(*model, optimizer, trainer_options(args, loader.batches()));
+  const Optimizers optimizers = make_optimizers(*model, args, args.epochs * loader.batches());
+  Trainer trainer(*model, optimizers.list, trainer_options(args));
 
   ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
   JsonLogger json(std::cout);

@@ -4,9 +4,11 @@
 cifar10_test.py FOLDER_OF_THE_PROGRAMS
 """
 import json
+import math
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,22 @@ def write_batch(path, count, seed):
 
 def write_ppm(path, colour, side=40):
     path.write_bytes(b"P6 %d %d 255\n" % (side, side) + bytes(colour) * (side * side))
+
+
+def read_weights(path):
+    """Shape and norm by name of the f32 tensors of a safetensors file."""
+    content = path.read_bytes()
+    start = 8 + struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:start])
+    header.pop("__metadata__", None)
+    weights = {}
+    for name, tensor in header.items():
+        if tensor["dtype"] != "F32":
+            continue
+        first, end = tensor["data_offsets"]
+        values = struct.unpack(f"<{(end - first) // 4}f", content[start + first:start + end])
+        weights[name] = tensor["shape"], math.hypot(*values)
+    return weights
 
 
 class Program(unittest.TestCase):
@@ -113,6 +131,19 @@ class Cifar10(Program):
                           ("--augment", "none", "--test-views", 2)):
             self.assertIn("test accuracy", self.train(*arguments, epochs=1).stdout, arguments)
 
+    def test_muon_keeps_the_norms_of_all_convolutions_but_the_first(self):
+        self.train("--muon-lr", 1e-6, epochs=1)  # steps too small to be seen
+        weights = read_weights(self.folder / "weights.safetensors")
+        filters = {name for name, (shape, _) in weights.items() if len(shape) == 4}
+        of_muon = {name for name in filters
+                   if abs(weights[name][1] - math.sqrt(weights[name][0][0])) < 1e-3}
+        self.assertEqual(filters - of_muon, {"conv1.weight"})
+
+    def test_muon_learns(self):
+        lines = [json.loads(line) for line in
+                 self.train("--muon-lr", 0.05, "--ema", 0.9, "--json").stdout.splitlines()]
+        self.assertLess(lines[1]["train_loss"], lines[0]["train_loss"])
+
     def test_trains_and_predicts_with_every_network(self):
         write_ppm(self.folder / "blue.ppm", COLOURS[2])
         for model in ("resnet18", "wideresnet", "mobilenetv2", "vgg11"):
@@ -139,6 +170,9 @@ class Cifar10(Program):
         self.assert_refused("--precision: fp8 not in", "--precision", "fp8")
         self.assert_refused("--epochs: 0 is no whole number in 1..", "--epochs", 0)
         self.assert_refused("--ema: 1 is no number from 0 to below 1", "--ema", 1)
+        self.assert_refused("--muon-lr: -1 is no number from 0", "--muon-lr=-1")
+        self.assert_refused("--precision fp16, whose loss scaling serves one optimizer", "--data",
+                            self.data, "--precision", "fp16", "--muon-lr", 0.05)
         self.assert_refused("--lr: nan is no number above 0", "--lr", "nan")
         self.assert_refused("the CPU has no tf32", "--data", self.data, "--precision", "tf32")
         self.assert_refused("--predict requires --weights", "--predict", "a.png")
