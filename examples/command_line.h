@@ -6,6 +6,7 @@
 #include <adret/core/device.h>
 #include <adret/core/error.h>
 #include <adret/train/safetensors.h>
+#include <adret/train/step.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -63,6 +65,16 @@ inline CLI::Validator below_one() {
                                                          : text + " is no number from 0 to below 1";
           },
           "from 0 to below 1"};
+}
+
+// --mode of how steps are made.
+inline void add_mode(CLI::App& app, StepMode& mode) {
+  const std::map<std::string, StepMode> names = {
+      {"auto", StepMode::automatic}, {"eager", StepMode::eager}, {"graph", StepMode::graph}};
+  app.add_option("--mode", mode,
+                 "of the steps: eager; graph: replayed; auto: replayed on a GPU where they can be")
+      ->transform(CLI::CheckedTransformer(names))
+      ->default_str("auto");
 }
 
 struct DeviceChoice {

@@ -29,6 +29,7 @@ struct Arguments {
   double lr = 0.003;
   uint64_t seed = 1;
   int threads = num_threads(), workers = 0;
+  StepMode mode = StepMode::automatic;
   bool json = false, tf32 = false;
 };
 
@@ -74,10 +75,11 @@ void train(Arguments args) {
   model->to(device);
   if (!args.json) std::cout << summary(*model, {1, 28, 28, 1}) << std::endl;
   Adam optimizer(*model, {.lr = args.lr});
-  Trainer trainer(*model, optimizer,
-                  {.epochs = args.epochs,
-                   .schedule = one_cycle_lr(
-                       {.max_lr = args.lr, .steps = args.epochs * train_loader.batches()})});
+  Trainer trainer(
+      *model, optimizer,
+      {.epochs = args.epochs,
+       .schedule = one_cycle_lr({.max_lr = args.lr, .steps = args.epochs * train_loader.batches()}),
+       .mode = args.mode});
 
   ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
   JsonLogger json(std::cout);
@@ -162,6 +164,7 @@ int main(int argc, char** argv) {
   app.add_option("--workers", args.workers, "loader threads; 0: none besides the training")
       ->check(between(0, 1024))
       ->capture_default_str();
+  add_mode(app, args.mode);
   app.add_option("--save", args.save, "file for the weights; default: mnist-MODEL.safetensors");
   app.add_flag("--json", args.json,
                "one JSON object an epoch on standard output, nothing else there");

@@ -22,6 +22,7 @@ struct Arguments {
   uint64_t seed = 1;
   int threads = num_threads(), workers = 0;
   int64_t test_views = 1;
+  StepMode mode = StepMode::automatic;
   bool json = false;
 };
 

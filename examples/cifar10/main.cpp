@@ -77,6 +77,7 @@ void add_other_options(CLI::App& app, Arguments& args) {
   app.add_option("--workers", args.workers, "loader threads; 0: the set lies on the device")
       ->check(between(0, 1024))
       ->capture_default_str();
+  add_mode(app, args.mode);
   app.add_option("--test-views", args.test_views,
                  "of each image in the final test: 1, 2 (also mirrored), 6 (also moved by a pixel)")
       ->check(CLI::IsMember({1, 2, 6}))

@@ -84,7 +84,7 @@ DataLoader test_loader(const Cifar::Part& set, const Normalize& normalize) {
 }
 
 TrainerOptions trainer_options(const Arguments& args) {
-  TrainerOptions options{.epochs = args.epochs};
+  TrainerOptions options{.epochs = args.epochs, .mode = args.mode};
   if (args.precision == "fp16") options.loss_scale = LossScaleOptions();
   if (args.ema > 0) options.average = WeightAverageOptions{.decay = args.ema};
   const double smoothing = args.label_smoothing;
