@@ -6,6 +6,8 @@
 #include <adret/core/memory_pool.h>
 #include <adret/core/scope.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +26,18 @@ class DeviceEvent : public RefCounted {
 };
 // A null one is reached.
 using Moment = IntrusivePtr<DeviceEvent>;
+
+// Kernel calls that were kept to be done again and again, on the same operands.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // Does them behind all that was run so far; returns when they are on their way.
+  virtual void launch() = 0;
+  // What the device runs in a launch: kernels, fills and copies. For reports.
+  virtual int64_t nodes() const = 0;
+  // Memory that the graph holds for its kernels.
+  virtual size_t bytes() const = 0;
+};
 
 // Host memory that a device can read and write while the host goes on.
 class HostBuffer {
@@ -78,6 +92,19 @@ class DeviceServices {
   virtual Moment download(std::span<const MemoryCopy> copies, const Moment& after);
   // What is run from now on waits for `moment`; the caller does not.
   virtual void run_after(const Moment& moment);
+
+  // -- captured work -----------------------------------------------------------------------------
+  // Calls `work` and keeps the kernel calls that this thread makes on this device meanwhile,
+  // without computing them: their operands must stay where they are as long as the graph. What is
+  // allocated meanwhile, as scratch memory of kernels, comes from memory that the graph holds. Null
+  // where a device has no graphs: `work` is not called then, and whoever replays it calls it each
+  // time. The same calls must have been run once before, in the same compute mode, as nothing is
+  // chosen or measured meanwhile. On this device `work` must not copy from or to the host, wait,
+  // capture or launch: that throws DeviceError saying what and where. Whatever leaves `work`,
+  // nothing is kept then and the device stays usable. Throws OutOfMemory too.
+  virtual std::unique_ptr<DeviceGraph> capture([[maybe_unused]] const std::function<void()>& work) {
+    return {};
+  }
 };
 
 class Backend {
