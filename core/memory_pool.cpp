@@ -162,6 +162,7 @@ struct MemoryPool::Impl {
   RawAllocator& raw;
   const MemoryPoolOptions options;
   const std::shared_ptr<Relatives> relatives;
+  const bool is_private = false;
   mutable std::mutex mutex;
   Bins small, large;
   std::deque<Block> records;  // owns every Block; they are reused, never erased
@@ -319,6 +320,7 @@ struct MemoryPool::Impl {
 void MemoryPool::Relatives::free_caches() {
   const std::lock_guard lock(mutex);
   for (Impl* pool : pools) {
+    if (pool->is_private) continue;
     const std::lock_guard pool_lock(pool->mutex);
     pool->free_cache();
   }
@@ -368,11 +370,14 @@ MemoryPool::~MemoryPool() {
 }
 
 std::unique_ptr<MemoryPool> MemoryPool::make_private(std::string name) const {
+  MemoryPoolOptions options = impl_->options;
+  options.pass_through = false;
   return std::unique_ptr<MemoryPool>(
       new MemoryPool(std::unique_ptr<Impl>(new Impl{.name = std::move(name),
                                                     .raw = impl_->raw,
-                                                    .options = impl_->options,
-                                                    .relatives = impl_->relatives})));
+                                                    .options = options,
+                                                    .relatives = impl_->relatives,
+                                                    .is_private = true})));
 }
 
 MemoryPool::Allocation MemoryPool::allocate(size_t bytes, const CurrentFunction& holder) {

@@ -71,14 +71,15 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // An empty pool over the same raw allocator that shares no memory with this one, but frees its
-  // cache when this one runs out, and the other way round. For what must keep its addresses, as a
-  // captured step.
+  // An empty pool over the same raw allocator that shares no memory with this one. It keeps its
+  // cache, also when others run out and with `pass_through`, until it goes or is told to free it:
+  // for what uses addresses again that it gave back, as a captured step. When it runs out itself,
+  // this one frees its cache.
   std::unique_ptr<MemoryPool> make_private(std::string name) const;
 
   // Zero bytes give a null pointer and no block. When the raw allocator fails, frees the caches of
-  // this pool and its relatives and retries once, with a segment that just fits; then throws
-  // OutOfMemory saying what was asked, free, held and cached, and who holds most.
+  // this pool and its relatives, but private ones, and retries once, with a segment that just fits;
+  // then throws OutOfMemory saying what was asked, free, held and cached, and who holds most.
   Allocation allocate(size_t bytes, const CurrentFunction& holder = {});
   // To the pool that it came from.
   static void deallocate(Allocation allocation) noexcept;

@@ -17,7 +17,8 @@ class CustomKernel {
   virtual ~CustomKernel() = default;
   virtual const char* name() const = 0;
   virtual void run_cpu(Views inputs, Views outputs) const = 0;
-  // `stream` is a cudaStream_t. Throws DeviceError unless overridden.
+  // `stream` is a cudaStream_t. Throws DeviceError unless overridden. In a captured step only what
+  // it launched is done again: it must neither wait nor read there.
   virtual void run_cuda(Views inputs, Views outputs, void* stream) const;
   // Floating-point operations of one call, for reports.
   virtual double flops(Views, Views) const { return 0; }

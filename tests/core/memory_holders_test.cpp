@@ -105,20 +105,31 @@ TEST(PrivatePools, ShareTheRawAllocatorAndNoMemory) {
   EXPECT_EQ(raw.bytes_held(), 2 * mib);
 }
 
-TEST(PrivatePools, GiveTheirCacheWhenAnotherRunsOut) {
+TEST(PrivatePools, KeepTheirCacheAndTakeThatOfTheOtherOnes) {
   FakeAllocator raw(64 * mib);
   MemoryPool pool("fake", raw);
   const std::unique_ptr<MemoryPool> own = pool.make_private("step");
-  MemoryPool::deallocate(own->allocate(40 * mib));
-  const auto big = pool.allocate(50 * mib);
-  EXPECT_EQ(pool.stats().retries, 1);
-  EXPECT_EQ(own->stats().reserved, 0u);
-  const std::string text = thrown<OutOfMemory>([&] { return own->allocate(20 * mib).data; });
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "[memory] step has no room for 20.00 MiB", text);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "50.00 MiB reserved by the device's other pools", text);
-  MemoryPool::deallocate(big);
-  const auto later = own->allocate(20 * mib);
-  MemoryPool::deallocate(later);
+  const auto block = own->allocate(40 * mib);
+  MemoryPool::deallocate(block);
+  const std::string text = thrown<OutOfMemory>([&] { return pool.allocate(50 * mib).data; });
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "[memory] fake has no room for 50.00 MiB", text);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "40.00 MiB reserved by the device's other pools", text);
+  const auto again = own->allocate(40 * mib);
+  EXPECT_EQ(again.data, block.data);  // a captured step writes there
+  MemoryPool::deallocate(pool.allocate(20 * mib));
+  const auto more = own->allocate(20 * mib);
+  EXPECT_EQ(pool.stats().reserved, 0u);
+  EXPECT_EQ(own->stats().retries, 1);
+  for (const auto& each : {again, more}) MemoryPool::deallocate(each);
+  EXPECT_EQ(own->free_cache(), 60 * mib);
+}
+
+TEST(PrivatePools, KeepTheirCacheOfAPoolThatPassesThrough) {
+  FakeAllocator raw;
+  MemoryPool pool("fake", raw, {.pass_through = true});
+  const std::unique_ptr<MemoryPool> own = pool.make_private("step");
+  MemoryPool::deallocate(own->allocate(100));
+  EXPECT_EQ(raw.bytes_held(), 2 * mib);
 }
 
 TEST(PrivatePools, KeepTheirBlocksInUseWhenDestroyed) {
