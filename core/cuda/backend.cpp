@@ -1,6 +1,7 @@
 // Routes each kernel to its implementation; the device's memory and copies.
 #include <adret/core/cuda/check.h>
 #include <adret/core/cuda/device.h>
+#include <adret/core/cuda/graph_capture.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/memory.h>
@@ -12,6 +13,7 @@
 
 #include <cstdlib>
 #include <future>
+#include <shared_mutex>
 #include <string_view>
 
 namespace adret {
@@ -55,7 +57,11 @@ class CudaBackend final : public Backend, DeviceServices {
     const cuda::ProfilerRange range(traces_, traces_ ? kernel_name(kernel) : nullptr);
     try {
       std::visit([this](const auto& call) { cuda::run(context_, call); }, kernel.any());
-      if (waits_) ADRET_CHECK(cudaStreamSynchronize(context_.compute));
+      if (context_.capture_gate.is_capturing()) {
+        cuda::check_capture(context_);
+      } else if (waits_) {
+        ADRET_CHECK(cudaStreamSynchronize(context_.compute));
+      }
     } catch (const OutOfMemory&) {
       pool_.free_cache();  // for what allocates beside the pool
       throw;
@@ -75,13 +81,17 @@ class CudaBackend final : public Backend, DeviceServices {
     switch (kind) {
       case CopyKind::host_to_device: return staging_.upload(to, from, bytes);
       case CopyKind::device_to_host: return staging_.download(to, from, bytes);
-      case CopyKind::device_to_device:
+      case CopyKind::device_to_device: {
+        const auto passed =
+            pass_gate("memory is copied between devices", "copy it before or behind the step");
         ADRET_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, context_.compute));
+      }
     }
   }
 
   void synchronize() override {
     make_current();
+    const auto passed = pass_gate("the device is waited for", "wait behind the step");
     ADRET_CHECK(cudaStreamSynchronize(context_.compute));
   }
 
@@ -95,6 +105,7 @@ class CudaBackend final : public Backend, DeviceServices {
   }
   Moment now() override {
     make_current();
+    const auto passed = pass_gate("a moment is taken", "take it behind the step");
     return moment_on(context_.compute);
   }
   Moment upload(std::span<const MemoryCopy> copies, const Moment& after) override {
@@ -105,6 +116,7 @@ class CudaBackend final : public Backend, DeviceServices {
   }
   void run_after(const Moment& moment) override {
     make_current();
+    const auto passed = pass_gate("kernels are held up for copies", "hold up the whole step");
     wait_on(context_.compute, moment);
   }
 
@@ -119,7 +131,22 @@ class CudaBackend final : public Backend, DeviceServices {
     cuda::hold(context_, seconds);
   }
 
+  // -- captured work --
+
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override {
+    make_current();
+    try {
+      return cuda::capture(context_, pool_, work);
+    } catch (const OutOfMemory&) {
+      pool_.free_cache();  // for what allocates beside the pool
+      throw;
+    }
+  }
+
  private:
+  std::shared_lock<std::shared_mutex> pass_gate(const char* what, const char* advice) const {
+    return context_.capture_gate.pass(what, advice);
+  }
   static Moment moment_on(cudaStream_t stream) { return Moment(new cuda::StreamEvent(stream)); }
   static void wait_on(cudaStream_t stream, const Moment& moment) {
     if (!moment) return;
@@ -131,6 +158,8 @@ class CudaBackend final : public Backend, DeviceServices {
   }
   Moment copy_beside(std::span<const MemoryCopy> copies, cudaMemcpyKind kind, const Moment& after) {
     make_current();
+    context_.capture_gate.refuse_capture("a copy beside the kernels is started",
+                                         "start it before or behind the step");
     wait_on(context_.copy, after);
     for (const auto& [to, from, bytes] : copies) {
       if (bytes) ADRET_CHECK(cudaMemcpyAsync(to, from, bytes, kind, context_.copy));

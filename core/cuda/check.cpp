@@ -23,6 +23,10 @@ const char* advice_for(cudaError_t status) {
       return "; kernels run while the host goes on, so it may be of an earlier one: with "
              "ADRET_CUDA_SYNC=1 in the environment the error names it. The process cannot use the "
              "device any more";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureImplicit:
+      return "; a captured step may only run kernels, each of which was run once before";
     default: return "";
   }
 }

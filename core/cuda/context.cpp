@@ -46,14 +46,9 @@ Context::Context(int device)
       copy(make_stream(device)),
       libraries_(std::make_shared<Libraries>()) {}
 
-bool Context::is_capturing() const {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  ADRET_CHECK(cudaStreamIsCapturing(compute, &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
 cudnnHandle_t Context::cudnn() {
   if (!libraries_->cudnn) {
+    capture_gate.refuse_capture("cuDNN is loaded", run_once_before);
     const Cudnn& library = cuda::cudnn();
     const DeviceGuard guard(index);
     ADRET_CHECK(library.cudnnCreate(libraries_->cudnn.out()));
@@ -64,6 +59,7 @@ cudnnHandle_t Context::cudnn() {
 
 cublasLtHandle_t Context::cublas() {
   if (!libraries_->cublas) {
+    capture_gate.refuse_capture("cuBLASLt is loaded", run_once_before);
     const DeviceGuard guard(index);
     ADRET_CHECK(cuda::cublas().cublasLtCreate(libraries_->cublas.out()));
   }

@@ -1,6 +1,7 @@
 // What a CUDA device has for running kernels: its streams, its library handles, its properties.
 #pragma once
 
+#include <adret/core/cuda/capture_gate.h>
 #include <adret/core/device.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -73,12 +74,12 @@ class Context {
   const int index;
   const cudaDeviceProp properties;
   const Stream compute, copy;
+  CaptureGate capture_gate;
 
   Device device() const { return Device::cuda(uint8_t(index)); }
-  // Whether the compute stream's kernels are being recorded: nothing may wait or be timed then.
-  bool is_capturing() const;
   int multiprocessors() const { return properties.multiProcessorCount; }
-  // Created when first asked for, on the compute stream.
+  // Created when first asked for, on the compute stream. Throw DeviceError when that is in a
+  // capture.
   cudnnHandle_t cudnn();
   cublasLtHandle_t cublas();
 

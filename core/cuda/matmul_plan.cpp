@@ -428,13 +428,13 @@ Plan& plan_for(Context& context, const Product& p, const ProductOperands& operan
   const auto found = plans.find(key);
   const bool measure = compute_mode().plans == PlanSearch::measure;
   if (found != plans.end() && (!measure || found->second.raced)) return found->second;
+  context.capture_gate.refuse_capture("a matrix product's plan is chosen", run_once_before);
   const std::string name = name_of(key, operands.y.dtype);
   std::optional<Plan> plan;
   if (const auto choice = plan_file(context).find(name)) {
     plan = restored(context, p, operands, *choice);
   }
-  if (!plan && measure && !context.is_capturing()) plan = searched(context, p, operands, name);
-  if (!plan && found != plans.end()) return found->second;
+  if (!plan && measure) plan = searched(context, p, operands, name);
   if (!plan) plan = suggested(context, p, operands);
   constexpr size_t most_plans = 4096;  // sizes that change at every step must not fill the memory
   if (plans.size() >= most_plans) plans.clear();

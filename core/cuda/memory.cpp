@@ -22,6 +22,17 @@ class QuietGuard {
   int before_ = 0;
 };
 
+// CUDA forbids a thread that captures to allocate, lest the program take the allocation for a part
+// of the graph. A pool does not: the memory is there from now on, and stays while the graph lives.
+class AllowedWhileCapturing {
+ public:
+  AllowedWhileCapturing() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~AllowedWhileCapturing() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the one from before
+};
+
 }  // namespace
 
 void clear(const Context& context, const TensorView& y) {
@@ -30,6 +41,7 @@ void clear(const Context& context, const TensorView& y) {
 
 void* DeviceAllocator::allocate(size_t bytes) noexcept {
   const QuietGuard guard(device_);
+  const AllowedWhileCapturing allowed;
   void* data = nullptr;
   if (cudaMalloc(&data, bytes) == cudaSuccess) return data;
   cudaGetLastError();  // out of memory is the pool's to report
@@ -37,10 +49,14 @@ void* DeviceAllocator::allocate(size_t bytes) noexcept {
 }
 
 // Waits for the kernels that may still use it.
-void DeviceAllocator::deallocate(void* data, size_t) noexcept { cudaFree(data); }
+void DeviceAllocator::deallocate(void* data, size_t) noexcept {
+  const AllowedWhileCapturing allowed;
+  cudaFree(data);
+}
 
 std::optional<size_t> DeviceAllocator::free_bytes() noexcept {
   const QuietGuard guard(device_);
+  const AllowedWhileCapturing allowed;
   size_t free = 0, total = 0;
   if (cudaMemGetInfo(&free, &total) == cudaSuccess) return free;
   cudaGetLastError();
@@ -79,6 +95,8 @@ void Staging::make() {
 }
 
 void Staging::upload(void* to, const void* from, size_t bytes) {
+  const auto passed = context_.capture_gate.pass("a value of the host is sent to the device",
+                                                 "send it before, into what the step reads");
   const std::lock_guard lock(mutex_);
   make();
   const auto mark = [&](size_t part) {
@@ -97,6 +115,8 @@ void Staging::upload(void* to, const void* from, size_t bytes) {
 }
 
 void Staging::download(void* to, const void* from, size_t bytes) {
+  const auto passed = context_.capture_gate.pass("a value is read on the host",
+                                                 "read it behind the step, from what that leaves");
   const std::lock_guard lock(mutex_);
   make();
   void* const target = bytes <= small_bytes ? received_->data() : to;

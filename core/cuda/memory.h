@@ -34,7 +34,7 @@ class PinnedBuffer final : public HostBuffer {
 };
 
 // Copies between ordinary host memory and the device, in order with the kernels. The device must be
-// the current one.
+// the current one. Throw DeviceError in a captured step.
 class Staging {
  public:
   explicit Staging(const Context& context) : context_(context) {}

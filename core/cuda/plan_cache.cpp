@@ -149,6 +149,7 @@ size_t ConvPlanCache::Hash::operator()(const ConvProblem& problem) const {
 ConvPlan& ConvPlanCache::find(const ConvProblem& problem, const ConvOperands& operands) {
   auto found = plans_.find(problem);
   if (found == plans_.end()) {
+    context_.capture_gate.refuse_capture("a convolution's plan is chosen", run_once_before);
     if (plans_.size() >= most_plans) drop_oldest();
     found = plans_.emplace(problem, Entry{search(problem, operands), 0}).first;
   }
@@ -172,6 +173,7 @@ void ConvPlanCache::run(const ConvProblem& problem, const ConvOperands& operands
     try {
       workspace.emplace(context_, plan->workspace());
     } catch (const OutOfMemory&) {
+      if (context_.capture_gate.is_capturing()) throw;
       // The one with less stays for the next calls: asking in vain empties the pool's cache. The
       // last resort needs nothing.
       ConvProblem smaller = problem;
@@ -187,7 +189,7 @@ ConvPlan ConvPlanCache::search(const ConvProblem& problem, const ConvOperands& o
   const std::string key = file_ ? to_string(problem) : "";
   const std::string choice = file_ ? file_->find(key).value_or("") : "";
   if (std::optional<ConvPlan> plan = from_text(problem, choice, measured)) return std::move(*plan);
-  const bool races = problem.search == PlanSearch::measure && !context_.is_capturing();
+  const bool races = problem.search == PlanSearch::measure;
   if (!races) {
     if (const std::optional<DirectKernel> direct = direct_favourite(context_, problem)) {
       return ConvPlan(*direct, context_, problem);

@@ -52,9 +52,10 @@ class ConvPlanCache {
   ConvPlanCache(Context& context, PlanFile* file) : context_(context), file_(file) {}
 
   // The plan for a problem. A search may run candidates on the operands, of which the outputs are
-  // overwritten.
+  // overwritten. Throws DeviceError when it would have to search while capturing.
   ConvPlan& find(const ConvProblem& problem, const ConvOperands& operands);
-  // Runs the problem; when there is no memory for the plan's workspace, with one that needs less.
+  // Runs the problem; when there is no memory for the plan's workspace, with one that needs less,
+  // or throws OutOfMemory while capturing.
   void run(const ConvProblem& problem, const ConvOperands& operands);
 
   // Every allowed plan with its time, for benchmarks: runs them all.

@@ -139,6 +139,9 @@ void run(Context& context, const kernels::RandomUniform& call) {
 
 // Drawn in host memory and copied; waits for both ways.
 void run(Context& context, const kernels::RandomNormal& call) {
+  const auto passed = context.capture_gate.pass(
+      "normals are drawn on the host",
+      "draw them before the step, into what it reads, or take uniform numbers");
   int64_t step = 0;
   ADRET_CHECK(cudaMemcpyAsync(&step, call.step.data, sizeof(step), cudaMemcpyDeviceToHost,
                               context.compute));

@@ -1,0 +1,126 @@
+// What a capture keeps apart: the thread that captures from all others; and kernels that break it.
+#include <adret/autograd/ops/inplace.h>
+#include <adret/core/backend.h>
+#include <adret/core/cuda/capture_gate.h>
+#include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+#include <adret/core/scope.h>
+#include <adret/core/tensor.h>
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/mirror.h"
+
+namespace adret {
+namespace {
+
+using cuda::CaptureGate;
+using test::expect_error;
+
+bool is_over(const std::future<void>& work) {
+  return work.wait_for(std::chrono::milliseconds(30)) == std::future_status::ready;
+}
+
+TEST(CaptureGate, RefusesTheThreadThatCaptures) {
+  CaptureGate gate;
+  gate.pass("a value is read", "read it later");
+  {
+    const CaptureGate::Turn turn(gate);
+    EXPECT_TRUE(gate.is_capturing());
+    const auto pass = [&] { return gate.pass("a value is read", "read it later").owns_lock(); };
+    EXPECT_EQ(test::thrown<DeviceError>(pass),
+              "[capture] a value is read inside a captured step; read it later");
+    const FunctionScope scope("item");
+    expect_error<DeviceError>(pass, "inside a captured step, by item; read it later");
+  }
+  EXPECT_FALSE(gate.is_capturing());
+  EXPECT_TRUE(gate.pass("a value is read", "read it later").owns_lock());
+}
+
+TEST(CaptureGate, TakesOneCaptureAtATime) {
+  CaptureGate gate;
+  {
+    const CaptureGate::Turn turn(gate);
+    expect_error<DeviceError>([&] { return CaptureGate::Turn(gate).kernels(); },
+                              "[capture] a step is captured inside a captured step");
+    EXPECT_EQ(gate.count_kernel(), 1);
+    EXPECT_EQ(gate.count_kernel(), 2);
+    EXPECT_EQ(turn.kernels(), 2);
+  }
+  const CaptureGate::Turn next(gate);
+  EXPECT_EQ(next.kernels(), 0);
+}
+
+TEST(CaptureGate, LetsOtherThreadsWaitUntilItIsOver) {
+  CaptureGate gate;
+  std::optional<CaptureGate::Turn> turn(gate);
+  const std::future<void> copy = std::async(std::launch::async, [&] {
+    EXPECT_FALSE(gate.is_capturing());
+    gate.refuse_capture("a copy is started", "start it later");
+    gate.pass("a value is read", "read it later");
+  });
+  EXPECT_FALSE(is_over(copy));
+  turn.reset();
+  copy.wait();
+}
+
+TEST(CaptureGate, LetsACaptureWaitForWhatPassed) {
+  CaptureGate gate;
+  auto passed = gate.pass("a value is read", "read it later");
+  const std::future<void> capture =
+      std::async(std::launch::async, [&] { const CaptureGate::Turn turn(gate); });
+  EXPECT_FALSE(is_over(capture));
+  passed.unlock();
+  capture.wait();
+}
+
+// -- on a GPU ------------------------------------------------------------------------------------
+
+// Waits for its stream, which no capture can have.
+struct WaitingKernel final : CustomKernel {
+  const char* name() const override { return "waiting"; }
+  void run_cpu(Views, Views) const override {}
+  void run_cuda(Views, Views, void* stream) const override {
+    if (waits) cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
+    cudaGetLastError();
+  }
+  bool waits = true;
+};
+
+TEST(Capture, NamesTheKernelThatBreaksIt) {
+  if (test::test_device() != test::TestDevice::cuda) {
+    GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
+  }
+  const test::MirrorPause pause;
+  const Device device = Device::cuda();
+  DeviceServices& services = backend_for(device).services();
+  const Tensor y = Tensor::zeros({3}, {.device = device});
+  const TensorView views[] = {y};
+  WaitingKernel kernel;
+  const auto work = [&] {
+    fill_(y, 5);
+    run(kernels::Custom{.kernel = &kernel, .in = {}, .out = views});
+    fill_(y, 6);
+  };
+  work();
+  const std::string text =
+      test::thrown<DeviceError>([&] { return services.capture(work) != nullptr; });
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "[capture] kernel 2 of a captured step", text);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "in the kernel custom", text);
+  kernel.waits = false;
+  const auto graph = services.capture(work);
+  EXPECT_EQ(graph->nodes(), 2);
+  fill_(y, 1);
+  graph->launch();
+  EXPECT_EQ(y.to_vector(), (std::vector<float>{6, 6, 6}));
+}
+
+}  // namespace
+}  // namespace adret
