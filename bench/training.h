@@ -115,6 +115,7 @@ class Training {
 
   void step(int i) {
     const auto& [images, labels] = batches_[size_t(i % 4)];
+    random::begin_step(i);
     step_(images, labels);
   }
   const StepReport& report() const { return step_.report(); }

@@ -119,30 +119,49 @@ __device__ void sum_moments(const T* x, const Rows& rows, const Place<n>& place,
   for (int k = 0; k < n; ++k) sums[k] = Pair{};
   if (!place.exists || place.first >= rows.count) return;
   x += place.channel;
-  const Vector<T, n> start = load<T, n>(x + place.first * rows.channels);
-  A sum[n] = {}, squares[n] = {};
-  for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
-    Vector<T, n> in[batch];
+  A start[n], sum[n] = {}, squares[n] = {};
+  const Vector<T, n> first = load<T, n>(x + place.first * rows.channels);
 #pragma unroll
-    for (int i = 0; i < batch; ++i) {
-      const int64_t r = row + i * place.step;
-      in[i] = r < rows.count ? load<T, n>(x + r * rows.channels) : start;  // which adds nothing
+  for (int k = 0; k < n; ++k) start[k] = widen<T>(first.at[k]);
+  const auto add = [&](const Vector<T, n>& in) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const A deviation = widen<T>(in.at[k]) - start[k];
+      sum[k] += deviation;
+      squares[k] += deviation * deviation;
+    }
+  };
+  // The next rows are on their way while the last ones are added.
+  const int64_t stride = place.step * rows.channels;
+  const T* from = x + place.first * rows.channels;
+  int64_t left = (rows.count - 1 - place.first) / place.step + 1;
+  Vector<T, n> in[batch];
+  const auto load_batch = [&] {
+#pragma unroll
+    for (int i = 0; i < batch; ++i) in[i] = load<T, n>(from + i * stride);
+    from += batch * stride;
+    left -= batch;
+  };
+  if (left >= batch) {
+    load_batch();
+    while (left >= batch) {
+      Vector<T, n> ready[batch];
+#pragma unroll
+      for (int i = 0; i < batch; ++i) ready[i] = in[i];
+      load_batch();
+#pragma unroll
+      for (int i = 0; i < batch; ++i) add(ready[i]);
     }
 #pragma unroll
-    for (int i = 0; i < batch; ++i) {
-#pragma unroll
-      for (int k = 0; k < n; ++k) {
-        const A deviation = widen<T>(in[i].at[k]) - widen<T>(start.at[k]);
-        sum[k] += deviation;
-        squares[k] += deviation * deviation;
-      }
-    }
+    for (int i = 0; i < batch; ++i) add(in[i]);
   }
+#pragma unroll 1
+  for (; left > 0; --left, from += stride) add(load<T, n>(from));
   const Vector<T, n> pivot = load<T, n>(x);
   const double count = double((rows.count - 1 - place.first) / place.step + 1);
 #pragma unroll
   for (int k = 0; k < n; ++k) {
-    const double moved = double(widen<T>(start.at[k])) - double(widen<T>(pivot.at[k]));
+    const double moved = double(start[k]) - double(widen<T>(pivot.at[k]));
     sums[k].a = double(sum[k]) + count * moved;
     sums[k].b = double(squares[k]) + moved * (2 * double(sum[k]) + count * moved);
   }

@@ -17,11 +17,10 @@ template <class T>
 struct Gradients {
   using A = Accumulator<T>;
   const T *x, *dy;
-  const T* y;  // for relu
+  const T* y;
   const A *weight, *bias, *mean, *rstd;
   T *dx, *dresidual;
   A *dweight, *dbias;
-  bool relu;
   Pair* partials;
   A *offset, *slope;  // in the workspace, if there is a second kernel
 };
@@ -43,44 +42,93 @@ struct Affine {
   }
 };
 
-// f(row's offset, x, gradient behind the activation), the latter two as arrays of n, for the rows
-// of the thread. The gradient is dy where y > 0, with relu.
-template <class T, int n, class F>
-__device__ void for_rows(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
-                         const Affine<Accumulator<T>, n>& affine, const T* dy, bool mask,
-                         bool from_end, F f) {
-  using A = Accumulator<T>;
+// Where ReLU let something through, if there is one: found from x again, or from y, to which more
+// was added.
+enum class Mask { none, from_x, from_y };
+
+// A thread's elements of one row.
+template <class T, int n, Mask mask>
+struct Row {
+  Vector<T, n> x, gradient, y;
+
+  __device__ void load(const Gradients<T>& call, const T* dy, int64_t at) {
+    x = cuda::load<T, n>(call.x + at);
+    gradient = cuda::load<T, n>(dy + at);
+    if constexpr (mask == Mask::from_y) y = cuda::load<T, n>(call.y + at);
+  }
+  // f(row's offset, x, gradient behind the activation), the latter two as arrays of n.
+  template <class F>
+  __device__ void give(const Affine<Accumulator<T>, n>& affine, int64_t at, F& f) const {
+    using A = Accumulator<T>;
+    A value[n], g[n];
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      value[k] = widen<T>(x.at[k]);
+      g[k] = widen<T>(gradient.at[k]);
+      if constexpr (mask == Mask::none) continue;
+      const A out = mask == Mask::from_y
+                        ? widen<T>(y.at[k])
+                        : (value[k] - affine.mean[k]) * affine.scale[k] + affine.shift[k];
+      if (out <= 0) g[k] = 0;
+    }
+    f(at, value, g);
+  }
+};
+
+// Gives f the rows of the thread from the last to the first: the sums left their end in the cache.
+template <Mask mask, class T, int n, class F>
+__device__ void for_rows_backwards(const Gradients<T>& call, const Rows& rows,
+                                   const Place<n>& place, const Affine<Accumulator<T>, n>& affine,
+                                   const T* dy, F f) {
   constexpr int batch = 2;
   if (!place.exists) return;
-  const T* y = mask ? call.y : nullptr;
-  const int64_t last = rows.count - 1;
+  const int64_t last = (rows.count - 1) * rows.channels + place.channel;
   for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
-    Vector<T, n> x[batch], gradient[batch], result[batch];
-    int64_t at[batch];
+    Row<T, n, mask> in[batch];
 #pragma unroll
     for (int i = 0; i < batch; ++i) {
       const int64_t r = row + i * place.step;
-      if (r >= rows.count) continue;
-      at[i] = (from_end ? last - r : r) * rows.channels + place.channel;
-      x[i] = load<T, n>(call.x + at[i]);
-      gradient[i] = load<T, n>(dy + at[i]);
-      if (y) result[i] = load<T, n>(y + at[i]);
+      if (r < rows.count) in[i].load(call, dy, last - r * rows.channels);
     }
 #pragma unroll
     for (int i = 0; i < batch; ++i) {
-      if (row + i * place.step >= rows.count) continue;
-      A value[n], g[n];
-#pragma unroll
-      for (int k = 0; k < n; ++k) {
-        value[k] = widen<T>(x[i].at[k]);
-        g[k] = widen<T>(gradient[i].at[k]);
-        if (!mask) continue;
-        const A out = y ? widen<T>(result[i].at[k])
-                        : (value[k] - affine.mean[k]) * affine.scale[k] + affine.shift[k];
-        if (out <= 0) g[k] = 0;
-      }
-      f(at[i], value, g);
+      const int64_t r = row + i * place.step;
+      if (r < rows.count) in[i].give(affine, last - r * rows.channels, f);
     }
+  }
+}
+
+// Gives f the rows of the thread; the next ones are on their way meanwhile.
+template <Mask mask, class T, int n, class F>
+__device__ void for_rows_ahead(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
+                               const Affine<Accumulator<T>, n>& affine, const T* dy, F f) {
+  constexpr int batch = mask == Mask::from_y ? 1 : 2;  // as many as the registers hold
+  if (!place.exists || place.first >= rows.count) return;
+  const int64_t stride = place.step * rows.channels;
+  int64_t left = (rows.count - 1 - place.first) / place.step + 1;
+  int64_t at = place.first * rows.channels + place.channel;
+  Row<T, n, mask> next[batch];
+  const auto load_batch = [&] {
+#pragma unroll
+    for (int i = 0; i < batch; ++i) next[i].load(call, dy, at + i * stride);
+  };
+  if (left >= batch) load_batch();
+  while (left >= batch) {
+    Row<T, n, mask> ready[batch];
+#pragma unroll
+    for (int i = 0; i < batch; ++i) ready[i] = next[i];
+    const int64_t from = at;
+    at += batch * stride;
+    left -= batch;
+    if (left >= batch) load_batch();
+#pragma unroll
+    for (int i = 0; i < batch; ++i) ready[i].give(affine, from + i * stride, f);
+  }
+#pragma unroll 1
+  for (; left > 0; --left, at += stride) {
+    Row<T, n, mask> one;
+    one.load(call, dy, at);
+    one.give(affine, at, f);
   }
 }
 
@@ -90,28 +138,30 @@ struct Coefficients {
 };
 
 // dx = scale * (g - mean(g) - normalised x * mean(g * normalised x)) (Ioffe and Szegedy 2015,
-// section 3), the rows from the last to the first: the sums left their end in the cache.
-template <class T, int n>
+// section 3).
+template <Mask mask, class T, int n>
 __device__ void apply(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                       const Affine<Accumulator<T>, n>& affine,
                       const Coefficients<Accumulator<T>, n>& coefficients) {
   using A = Accumulator<T>;
-  const T* masked = call.dresidual;  // by the sums
-  for_rows<T, n>(call, rows, place, affine, masked ? masked : call.dy, call.relu && !masked, true,
-                 [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
-                   Vector<T, n> dx;
+  const auto write = [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
+    Vector<T, n> dx;
 #pragma unroll
-                   for (int k = 0; k < n; ++k) {
-                     const A centred = g[k] - coefficients.offset[k];
-                     dx.at[k] =
-                         narrow<T>(affine.scale[k] *
-                                   ((affine.mean[k] - x[k]) * coefficients.slope[k] + centred));
-                   }
-                   store(call.dx + at, dx);
-                 });
+    for (int k = 0; k < n; ++k) {
+      const A centred = g[k] - coefficients.offset[k];
+      dx.at[k] =
+          narrow<T>(affine.scale[k] * ((affine.mean[k] - x[k]) * coefficients.slope[k] + centred));
+    }
+    store(call.dx + at, dx);
+  };
+  if (call.dresidual) {  // masked by the sums
+    for_rows_backwards<Mask::none>(call, rows, place, affine, call.dresidual, write);
+  } else {
+    for_rows_backwards<mask>(call, rows, place, affine, call.dy, write);
+  }
 }
 
-template <class T, int n>
+template <Mask mask, class T, int n>
 __global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows rows) {
   using A = Accumulator<T>;
   const Place<n> place(rows);
@@ -122,38 +172,42 @@ __global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows ro
     own.offset[k] = call.offset[place.channel + k];
     own.slope[k] = call.slope[place.channel + k];
   }
-  apply<T, n>(call, rows, place, Affine<A, n>(call, place), own);
+  apply<mask>(call, rows, place, Affine<A, n>(call, place), own);
 }
 
 // Sums of g, and of g times the centred x; keeps g as dresidual, if that is asked for.
-template <class T, int n>
+template <Mask mask, class T, int n>
 __device__ void sum_gradients(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                               const Affine<Accumulator<T>, n>& affine, Pair (&sums)[n]) {
   using A = Accumulator<T>;
   A sum[n] = {}, product[n] = {};
-  for_rows<T, n>(call, rows, place, affine, call.dy, call.relu, false,
-                 [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
-                   Vector<T, n> kept;
+  for_rows_ahead<mask>(call, rows, place, affine, call.dy,
+                       [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
 #pragma unroll
-                   for (int k = 0; k < n; ++k) {
-                     sum[k] += g[k];
-                     product[k] += g[k] * (x[k] - affine.mean[k]);
-                     kept.at[k] = narrow<T>(g[k]);
-                   }
-                   if (call.dresidual) store(call.dresidual + at, kept);
-                 });
+                         for (int k = 0; k < n; ++k) {
+                           sum[k] += g[k];
+                           product[k] += g[k] * (x[k] - affine.mean[k]);
+                         }
+                         if constexpr (mask != Mask::from_x) {  // with a residual it is y's
+                           if (!call.dresidual) return;
+                           Vector<T, n> kept;
+#pragma unroll
+                           for (int k = 0; k < n; ++k) kept.at[k] = narrow<T>(g[k]);
+                           store(call.dresidual + at, kept);
+                         }
+                       });
 #pragma unroll
   for (int k = 0; k < n; ++k) sums[k] = {double(sum[k]), double(product[k])};
 }
 
-template <class T, int n>
+template <Mask mask, class T, int n>
 __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows rows) {
   using A = Accumulator<T>;
   __shared__ A coefficients[2][max_width * n];
   const Place<n> place(rows);
   const Affine<A, n> affine(call, place);
   Pair sums[n], total;
-  sum_gradients<T, n>(call, rows, place, affine, sums);
+  sum_gradients<mask>(call, rows, place, affine, sums);
   if (!sum_slice<n>(sums, place, call.partials, blocks_done, total)) return;
   const int own = int(threadIdx.x);
   const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
@@ -179,22 +233,32 @@ __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows 
     mine.offset[k] = coefficients[0][place.in_slice + k];
     mine.slope[k] = coefficients[1][place.in_slice + k];
   }
-  apply<T, n>(call, rows, place, affine, mine);
+  apply<mask>(call, rows, place, affine, mine);
 }
 
-template <class T, int n>
+template <Mask mask, class T, int n>
 void run_backward(Context& context, Gradients<T> call, const Rows& rows) {
   using A = Accumulator<T>;
   const Grid grid = grid_for_sums<n>(context, rows);
-  if (grid.blocks.y == 1) return launch(context, backward<T, n>, grid, call, rows);
+  if (grid.blocks.y == 1) return launch(context, backward<mask, T, n>, grid, call, rows);
   const int64_t pairs = partials_for<n>(grid, rows);
   const Workspace workspace(context,
                             size_t(pairs) * sizeof(Pair) + size_t(rows.channels) * 2 * sizeof(A));
   call.partials = workspace.as<Pair>();
   call.offset = reinterpret_cast<A*>(call.partials + pairs);
   call.slope = call.offset + rows.channels;
-  launch(context, backward<T, n>, grid, call, rows);
-  if (call.dx) launch(context, apply_gradient<T, n>, grid_for_rows<n>(context, rows), call, rows);
+  launch(context, backward<mask, T, n>, grid, call, rows);
+  if (!call.dx) return;
+  launch(context, apply_gradient<mask, T, n>, grid_for_rows<n>(context, rows), call, rows);
+}
+
+template <class T, int n>
+void run_masked(Context& context, const Gradients<T>& call, const Rows& rows, Mask mask) {
+  switch (mask) {
+    case Mask::none: return run_backward<Mask::none, T, n>(context, call, rows);
+    case Mask::from_x: return run_backward<Mask::from_x, T, n>(context, call, rows);
+    case Mask::from_y: return run_backward<Mask::from_y, T, n>(context, call, rows);
+  }
 }
 
 }  // namespace
@@ -216,13 +280,15 @@ void run(Context& context, const kernels::BatchNormBackward& call) {
                                  .dx = call.dx.as<T>(),
                                  .dresidual = call.dresidual.as<T>(),
                                  .dweight = call.dweight.as<A>(),
-                                 .dbias = call.dbias.as<A>(),
-                                 .relu = call.activation == Activation::relu};
+                                 .dbias = call.dbias.as<A>()};
+    const Mask mask = call.activation != Activation::relu ? Mask::none
+                      : call.y.defined()                  ? Mask::from_y
+                                                          : Mask::from_x;
     if (rows.channels % n == 0 &&
         aligned_16(gradients.x, gradients.dy, gradients.y, gradients.dx, gradients.dresidual)) {
-      run_backward<T, n>(context, gradients, rows);
+      run_masked<T, n>(context, gradients, rows, mask);
     } else {
-      run_backward<T, 1>(context, gradients, rows);
+      run_masked<T, 1>(context, gradients, rows, mask);
     }
   });
 }

@@ -47,7 +47,7 @@ Grid grid_for_sums(const Context& context, const Rows& rows) {
   const uint64_t height = std::bit_ceil(uint64_t(std::clamp<int64_t>(rows.count, 1, sum_threads)));
   const int64_t threads = std::clamp<int64_t>(int64_t(height) * width, 64, sum_threads);
   const int64_t useful = rows.count / (threads / width * 8);
-  const int64_t resident = int64_t(context.multiprocessors()) * 2 / slices;
+  const int64_t resident = int64_t(context.multiprocessors()) / slices;
   const int64_t blocks = slices > max_shared_slices ? 1 : std::min(useful, resident);
   return {.blocks = dim3(unsigned(slices), unsigned(std::max<int64_t>(1, blocks))),
           .threads = unsigned(threads)};
@@ -81,7 +81,7 @@ struct Place {
 
 // -- sums ----------------------------------------------------------------------------------------
 
-struct Pair {
+struct alignas(16) Pair {
   double a, b;
   __device__ void merge(const Pair& other) {
     a += other.a;
@@ -89,49 +89,62 @@ struct Pair {
   }
 };
 
+// Room in shared memory for the sums of a block's warps, or of its threads.
+template <int n>
+struct SharedSums {
+  Pair at[sum_threads / 32 * max_width * n > sum_threads ? sum_threads / 32 * max_width* n
+                                                         : sum_threads];
+};
+
+// The total of `count` rows of `channels` pairs, for the channel of each of the first threads.
+__device__ inline Pair sum_shared(const Pair* rows, int count, int channels) {
+  Pair total{};
+  if (int(threadIdx.x) < channels) {
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) total.merge(rows[i * channels + int(threadIdx.x)]);
+  }
+  return total;
+}
+
 // The sums over the block's rows; thread i < width * n gets that of the slice's channel i.
 template <int n>
-__device__ Pair sum_block(Pair (&sums)[n], int width) {
-  __shared__ Pair of_warps[sum_threads / 32 * max_width * n];
+__device__ Pair sum_block(Pair (&sums)[n], int width, SharedSums<n>& shared) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, channels = width * n;
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     for (int distance = 16; distance >= width; distance /= 2) {
       sums[k].merge(shuffle_xor(sums[k], distance));
     }
-    if (lane < width) of_warps[warp * channels + lane * n + k] = sums[k];
+    if (lane < width) shared.at[warp * channels + lane * n + k] = sums[k];
   }
   __syncthreads();
-  Pair total{};
-  if (int(threadIdx.x) < channels) {
-    for (int i = 0; i < int(blockDim.x) / 32; ++i) {
-      total.merge(of_warps[i * channels + int(threadIdx.x)]);
-    }
-  }
-  __syncthreads();  // before the next call writes
-  return total;
+  return sum_shared(shared.at, int(blockDim.x) / 32, channels);
 }
 
 // The sums over all rows, in the last block of each slice to come; false in the others. `partials`
-// has a Pair for each slice channel and block; the counters, one a slice, are zero.
+// has a Pair for each slice channel and block; the counters, one a slice, are zero. What the last
+// block does alone is short code in loops: the device waits for every line of it that is fetched.
 template <int n>
 __device__ bool sum_slice(Pair (&sums)[n], const Place<n>& place, Pair* partials,
                           unsigned* counters, Pair& total) {
+  __shared__ SharedSums<n> shared;
   const int channels = place.width * n, blocks = int(gridDim.y), own = int(threadIdx.x);
-  total = sum_block<n>(sums, place.width);
+  total = sum_block<n>(sums, place.width, shared);
   if (blocks == 1) return true;
   Pair* const slice = partials + int64_t(blockIdx.x) * blocks * channels;
   if (own < channels) slice[int64_t(blockIdx.y) * channels + own] = total;
   if (!is_last_block(&counters[blockIdx.x], gridDim.y)) return false;
-#pragma unroll
-  for (int k = 0; k < n; ++k) sums[k] = Pair{};
-  for (int i = own / place.width; i < blocks; i += int(blockDim.x) / place.width) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) {
-      sums[k].merge(slice[int64_t(i) * channels + place.in_slice + k]);
-    }
+  const int teams = int(blockDim.x) / channels;  // each sums some blocks' partials
+  Pair mine{};
+#pragma unroll 4
+  for (int i = own / channels; i < blocks; i += teams) {
+    const auto* from = reinterpret_cast<const double2*>(slice + i * channels + own % channels);
+    const double2 partial = __ldcg(from);
+    mine.merge({partial.x, partial.y});
   }
-  total = sum_block<n>(sums, place.width);
+  shared.at[own] = mine;
+  __syncthreads();
+  total = sum_shared(shared.at, teams, channels);
   return true;
 }
 

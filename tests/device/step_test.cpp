@@ -73,8 +73,8 @@ Trajectory train(const Recipe& recipe, const StepOptions& options, int64_t steps
     const Tensor images = Tensor::from(hashed_unit(std::to_string(i), n), recipe.images);
     std::vector<int32_t> labels;
     for (int64_t k = 0; k < recipe.images[0]; ++k) labels.push_back(int32_t((k * 7 + i) % 10));
-    const Tensor loss = step(images.to(DType::f32).to(second),
-                             Tensor::from(labels, {recipe.images[0]}).to(second));
+    const Tensor loss =
+        step(images.to(DType::f32).to(second), Tensor::from(labels, {recipe.images[0]}).to(second));
     run.losses.push_back(loss.to(DType::f32).item());
   }
   for (const auto& parameter : model->parameters()) {
@@ -109,8 +109,7 @@ TEST_F(ReplayedStep, ResNetInBf16) {
   expect_replays({.build = resnet, .images = {8, 32, 32, 3}, .dtype = DType::bf16});
 }
 TEST_F(ReplayedStep, LeNetInF16WithLossScaling) {
-  expect_replays(
-      {.build = lenet, .images = {16, 28, 28, 1}, .dtype = DType::f16, .scales = true});
+  expect_replays({.build = lenet, .images = {16, 28, 28, 1}, .dtype = DType::f16, .scales = true});
 }
 
 TEST_F(ReplayedStep, MuonBesideAnotherOptimizer) {
