@@ -168,10 +168,12 @@ void print_table(const Report& report, const Options& options) {
     print_sum(fmt::format("{} others", report.lines.size() - shown), report, shown, options);
   }
   print_sum("all", report, 0, options);
-  fmt::print(
-      "\nA step takes {:.1f} us eagerly, {:.1f} us launched ahead of the device, "
-      "{:.1f} us at the kernels' ceilings.\n\n",
-      report.eager * 1e6, report.ahead * 1e6, report.least * 1e6);
+  const std::string ahead =
+      report.device.is_cpu()
+          ? ""
+          : fmt::format(" {:.1f} us launched ahead of the device,", report.ahead * 1e6);
+  fmt::print("\nA step takes {:.1f} us eagerly,{} {:.1f} us at the kernels' ceilings.\n\n",
+             report.eager * 1e6, ahead, report.least * 1e6);
 }
 
 void print_json(const Report& report, const Options& options) {
