@@ -37,7 +37,8 @@ struct Line {
 };
 
 struct Report {
-  std::string test, device;
+  std::string test;
+  Device device;
   Ceilings ceilings;
   std::vector<Line> lines;  // the most time lost first
   double eager = 0;         // seconds of a step by the host's clock
@@ -100,7 +101,7 @@ Report measure(const std::string& text, Device device, MeasuredCeilings& ceiling
   std::vector<ProfileRow> rows = profile_steps(training, services, options.steps, hold);
   if (!options.places) rows = merge_places(rows);
   Report report{.test = text,
-                .device = to_string(device),
+                .device = device,
                 .ceilings = ceilings.with(rows),
                 .eager = seconds_eager(training, services, options.steps),
                 .ahead = seconds_ahead(training, services, options.steps, hold)};
@@ -156,7 +157,8 @@ std::string text_of(const Ceilings& ceilings) {
 }
 
 void print_table(const Report& report, const Options& options) {
-  fmt::print("{} on {}; ceilings: {}\n\n", report.test, report.device, text_of(report.ceilings));
+  fmt::print("{} on {}; ceilings: {}\n\n", report.test, to_string(report.device),
+             text_of(report.ceilings));
   fmt::print(
       "| kernel | calls | us | % of step | GFLOP | MB | % of arithmetic | % of memory | us lost |\n"
       "|---|---|---|---|---|---|---|---|---|\n");
@@ -166,10 +168,12 @@ void print_table(const Report& report, const Options& options) {
     print_sum(fmt::format("{} others", report.lines.size() - shown), report, shown, options);
   }
   print_sum("all", report, 0, options);
-  fmt::print(
-      "\nA step takes {:.1f} us eagerly, {:.1f} us launched ahead of the device, "
-      "{:.1f} us at the kernels' ceilings.\n\n",
-      report.eager * 1e6, report.ahead * 1e6, report.least * 1e6);
+  const std::string ahead =
+      report.device.is_cpu()
+          ? ""
+          : fmt::format(" {:.1f} us launched ahead of the device,", report.ahead * 1e6);
+  fmt::print("\nA step takes {:.1f} us eagerly,{} {:.1f} us at the kernels' ceilings.\n\n",
+             report.eager * 1e6, ahead, report.least * 1e6);
 }
 
 void print_json(const Report& report, const Options& options) {
@@ -192,7 +196,7 @@ void print_json(const Report& report, const Options& options) {
                     {"us_lost", roofline.lost_seconds * 1e6}});
   }
   const nlohmann::ordered_json result{{"case", report.test},
-                                      {"device", report.device},
+                                      {"device", to_string(report.device)},
                                       {"ceilings", ceilings},
                                       {"us_eager", report.eager * 1e6},
                                       {"us_ahead", report.ahead * 1e6},
