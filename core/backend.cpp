@@ -156,7 +156,12 @@ Moment DeviceServices::timestamp() {
 Decorator::Decorator() : next_(innermost) { innermost = this; }
 Decorator::~Decorator() { innermost = next_; }
 
-bool is_decorated() { return innermost != nullptr; }
+bool is_watched() {
+  for (const Decorator* one = innermost; one; one = one->next_) {
+    if (one->watches()) return true;
+  }
+  return false;
+}
 
 void dispatch(const Kernel& call) {
   Decorator* decorator = innermost;

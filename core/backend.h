@@ -155,6 +155,8 @@ class Decorator {
   // Is told before this thread reads or writes a device's memory from the host, which no kernel
   // does.
   virtual void host_access(CopyKind kind, size_t bytes);
+  // Whether it wants to see calls now. Where none does, many may be made in one launch.
+  virtual bool watches() const { return true; }
 
  protected:
   void forward(const Kernel& call);
@@ -162,11 +164,12 @@ class Decorator {
  private:
   friend void dispatch(const Kernel& call);
   friend void tell_host_access(CopyKind kind, size_t bytes);
+  friend bool is_watched();
   Decorator* next_;
 };
 
-// Whether this thread has a decorator, which wants to see every call.
-bool is_decorated();
+// Whether a decorator of this thread watches.
+bool is_watched();
 // Runs a call through this thread's decorators on the backend of its operands' device.
 void dispatch(const Kernel& call);
 // Copies between a device and the host, as DeviceServices::copy, under the eyes of this thread's

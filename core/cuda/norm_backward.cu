@@ -42,9 +42,10 @@ struct Affine {
   }
 };
 
-// Where ReLU let something through, if there is one: found from x again, or from y, to which more
-// was added.
-enum class Mask { none, from_x, from_y };
+// Where ReLU let something through, if there is one: found from x again, or from y, to which a
+// residual was added. `from_x_alone` keeps no dresidual, which is the usual case without a residual
+// and takes fewer registers.
+enum class Mask { none, from_x_alone, from_x, from_y };
 
 // A thread's elements of one row.
 template <class T, int n, Mask mask>
@@ -142,27 +143,23 @@ struct Coefficients {
 template <Mask mask, class T, int n>
 __device__ void apply(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                       const Affine<Accumulator<T>, n>& affine,
-                      const Coefficients<Accumulator<T>, n>& coefficients) {
+                      const Coefficients<Accumulator<T>, n>& coefficients, const T* dy) {
   using A = Accumulator<T>;
-  const auto write = [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
-    Vector<T, n> dx;
+  for_rows_backwards<mask>(
+      call, rows, place, affine, dy, [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
+        Vector<T, n> dx;
 #pragma unroll
-    for (int k = 0; k < n; ++k) {
-      const A centred = g[k] - coefficients.offset[k];
-      dx.at[k] =
-          narrow<T>(affine.scale[k] * ((affine.mean[k] - x[k]) * coefficients.slope[k] + centred));
-    }
-    store(call.dx + at, dx);
-  };
-  if (call.dresidual) {  // masked by the sums
-    for_rows_backwards<Mask::none>(call, rows, place, affine, call.dresidual, write);
-  } else {
-    for_rows_backwards<mask>(call, rows, place, affine, call.dy, write);
-  }
+        for (int k = 0; k < n; ++k) {
+          const A centred = g[k] - coefficients.offset[k];
+          dx.at[k] = narrow<T>(affine.scale[k] *
+                               ((affine.mean[k] - x[k]) * coefficients.slope[k] + centred));
+        }
+        store(call.dx + at, dx);
+      });
 }
 
 template <Mask mask, class T, int n>
-__global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows rows) {
+__global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows rows, const T* dy) {
   using A = Accumulator<T>;
   const Place<n> place(rows);
   if (!place.exists) return;
@@ -172,7 +169,7 @@ __global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows ro
     own.offset[k] = call.offset[place.channel + k];
     own.slope[k] = call.slope[place.channel + k];
   }
-  apply<mask>(call, rows, place, Affine<A, n>(call, place), own);
+  apply<mask>(call, rows, place, Affine<A, n>(call, place), own, dy);
 }
 
 // Sums of g, and of g times the centred x; keeps g as dresidual, if that is asked for.
@@ -188,7 +185,7 @@ __device__ void sum_gradients(const Gradients<T>& call, const Rows& rows, const 
                            sum[k] += g[k];
                            product[k] += g[k] * (x[k] - affine.mean[k]);
                          }
-                         if constexpr (mask != Mask::from_x) {  // with a residual it is y's
+                         if constexpr (mask != Mask::from_x_alone) {
                            if (!call.dresidual) return;
                            Vector<T, n> kept;
 #pragma unroll
@@ -233,7 +230,11 @@ __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows 
     mine.offset[k] = coefficients[0][place.in_slice + k];
     mine.slope[k] = coefficients[1][place.in_slice + k];
   }
-  apply<mask>(call, rows, place, affine, mine);
+  if (call.dresidual) {  // the sums masked it
+    apply<Mask::none>(call, rows, place, affine, mine, call.dresidual);
+  } else {
+    apply<mask>(call, rows, place, affine, mine, call.dy);
+  }
 }
 
 template <Mask mask, class T, int n>
@@ -249,13 +250,20 @@ void run_backward(Context& context, Gradients<T> call, const Rows& rows) {
   call.slope = call.offset + rows.channels;
   launch(context, backward<mask, T, n>, grid, call, rows);
   if (!call.dx) return;
-  launch(context, apply_gradient<mask, T, n>, grid_for_rows<n>(context, rows), call, rows);
+  const Grid apply = grid_for_rows<n>(context, rows);
+  if (call.dresidual) {  // the sums masked it
+    const T* const masked = call.dresidual;
+    launch(context, apply_gradient<Mask::none, T, n>, apply, call, rows, masked);
+  } else {
+    launch(context, apply_gradient<mask, T, n>, apply, call, rows, call.dy);
+  }
 }
 
 template <class T, int n>
 void run_masked(Context& context, const Gradients<T>& call, const Rows& rows, Mask mask) {
   switch (mask) {
     case Mask::none: return run_backward<Mask::none, T, n>(context, call, rows);
+    case Mask::from_x_alone: return run_backward<Mask::from_x_alone, T, n>(context, call, rows);
     case Mask::from_x: return run_backward<Mask::from_x, T, n>(context, call, rows);
     case Mask::from_y: return run_backward<Mask::from_y, T, n>(context, call, rows);
   }
@@ -283,7 +291,8 @@ void run(Context& context, const kernels::BatchNormBackward& call) {
                                  .dbias = call.dbias.as<A>()};
     const Mask mask = call.activation != Activation::relu ? Mask::none
                       : call.y.defined()                  ? Mask::from_y
-                                                          : Mask::from_x;
+                      : call.dresidual.defined()          ? Mask::from_x
+                                                          : Mask::from_x_alone;
     if (rows.channels % n == 0 &&
         aligned_16(gradients.x, gradients.dy, gradients.y, gradients.dx, gradients.dresidual)) {
       run_masked<T, n>(context, gradients, rows, mask);

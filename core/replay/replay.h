@@ -43,7 +43,7 @@ class Replay {
   void raise_versions();
 
   const Device device_;
-  const std::vector<std::string> places_;
+  std::vector<std::string> places_;  // of the calls
   const std::vector<IntrusivePtr<Storage>> kept_;
   Tensor block_;
   std::deque<RewrittenCall> calls_;

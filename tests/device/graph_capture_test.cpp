@@ -354,9 +354,10 @@ TEST_F(Refusing, WhatIsDrawnOnTheHost) {
 
 TEST_F(Refusing, ToChooseAPlan) {
   const Tensor a = noise({211, 307}, 1).to(second), b = noise({307, 509}, 2).to(second);
-  expect_refused([&](const Tensor&) { matmul(a, b); },
-                 "[capture] a matrix product's plan is chosen inside a captured step; run the same "
-                 "calls once before");
+  expect_refused(
+      [&](const Tensor&) { matmul(a, b); },
+      "[capture] a matrix product's plan is chosen inside a captured step, by matmul; run "
+      "the same calls once before");
   const auto graph = capture([&] { matmul(a, b); });
   EXPECT_NE(graph, nullptr);
 }

@@ -85,6 +85,8 @@ void Mirror::run(const Kernel& call) {
   ++calls;
 }
 
+bool Mirror::watches() const { return !paused; }
+
 MirrorPause::MirrorPause() : before_(std::exchange(paused, true)) {}
 MirrorPause::~MirrorPause() { paused = before_; }
 

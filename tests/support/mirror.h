@@ -33,6 +33,7 @@ inline bool mirrored() { return test_device() != TestDevice::cpu; }
 class Mirror final : public Decorator {
  public:
   void run(const Kernel& call) override;
+  bool watches() const override;
 };
 
 // While it lives, calls of this thread on operands of the CPU do run on the CPU: for tests that

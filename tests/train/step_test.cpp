@@ -456,6 +456,25 @@ TEST(Step, AveragesGoOnInReplays) {
   EXPECT_EQ(averaged(StepMode::eager), averaged(StepMode::graph));
 }
 
+TEST(Step, ConstantsAreFilledOnce) {
+  // The ones that a backward pass begins with, and zeros that are added to.
+  Linear layer(2, 1);
+  layer.zero_grad();
+  Step step([&](const Tensor& x) {
+    layer.zero_grad();
+    const Tensor zeros = Tensor::zeros({1, 1});
+    const Tensor y = layer(x) + zeros;
+    return std::vector<Tensor>{sum(y), zeros, Tensor::full({2}, 3.0)};
+  });
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<Tensor> out = step.run({Tensor::full({1, 2}, double(i))});
+    EXPECT_EQ(out[1].to_vector(), std::vector<float>{0}) << i;
+    EXPECT_EQ(out[2].to_vector(), (std::vector<float>{3, 3})) << i;
+  }
+  EXPECT_EQ(step.report().replays, 4) << step.report().reason;
+  EXPECT_EQ(step.report().kernels, 3u);  // linear, addition and sum
+}
+
 TEST(Step, MemoryIsFlat) {
   Trained trained;
   trained.until_it_replays();
