@@ -9,11 +9,10 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <optional>
-#include <string>
+#include <vector>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/mirror.h"
