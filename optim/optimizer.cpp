@@ -261,6 +261,7 @@ void Optimizer::load_state(const OptimizerState& state) {
   }
   rows_ = std::move(rows);
   states_ = std::move(states);
+  structure_changed();  // the state lies elsewhere now
   rows_changed_ = true;
 }
 

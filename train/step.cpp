@@ -155,11 +155,23 @@ class Kind {
     if (!equal) {
       replay_.reset();
     } else if (!replay_) {
-      replay_.emplace(last_->recording, options_.capture);
-      report_.kernels = replay_->calls();
-      report_.planned_bytes = replay_->planned_bytes();
-      report_.peak_bytes = replay_->peak_bytes();
+      make_replay();
     }
+  }
+
+  // A replay holds its memory from now on, which an eager step would give back.
+  void make_replay() {
+    try {
+      replay_.emplace(last_->recording, options_.capture);
+    } catch (const OutOfMemory& error) {
+      if (options_.mode == StepMode::graph) throw;
+      report_.reason = fmt::format("there is no room for a replay: {}", error.what());
+      recordings_ = most_recordings;
+      return;
+    }
+    report_.kernels = replay_->calls();
+    report_.planned_bytes = replay_->planned_bytes();
+    report_.peak_bytes = replay_->peak_bytes();
   }
 
   void refuse() const {

@@ -129,9 +129,7 @@ void Replay::make_calls() {
 void Replay::capture() {
   try {
     graph_ = backend_for(device_).services().capture([this] { make_calls(); });
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const DeviceError& error) {
+  } catch (const Error& error) {
     why_not_captured_ = error.what();
   }
 }

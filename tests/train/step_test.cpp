@@ -24,6 +24,7 @@
 #include <optional>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/fake_allocator.h"
 #include "tests/support/hashed.h"
 
 namespace adret {
@@ -364,6 +365,30 @@ TEST(Step, WrittenWeightsAreUsed) {
   }
 }
 
+TEST(Step, LoadedStateIsUsed) {
+  Linear layer(2, 1);
+  Sgd optimizer(layer, {.lr = 0.5, .momentum = 0.5});
+  Step step([&](const Tensor& x) {
+    optimizer.zero_grad();
+    const Tensor loss = sum(layer(x));
+    loss.backward();
+    optimizer.step();
+    return loss;
+  });
+  const OptimizerState fresh = optimizer.state();  // no momentum yet
+  const Tensor x = Tensor::ones({1, 2});
+  for (int i = 0; i < 6; ++i) step(x);
+  ASSERT_GT(step.report().replays, 0) << step.report().reason;
+  optimizer.load_state(fresh);
+  const float weight = layer.weight.value.to_vector()[0];
+  step(x);  // the gradient is 1, and so is the momentum
+  EXPECT_EQ(layer.weight.value.to_vector()[0], weight - 0.5f);
+  step(x);
+  EXPECT_EQ(layer.weight.value.to_vector()[0], weight - 0.5f - 0.75f);
+  for (int i = 0; i < 3; ++i) step(x);
+  EXPECT_EQ(step.report().reason, "");
+}
+
 TEST(Step, SavedTensorsNoticeAReplay) {
   Trained trained;
   const Tensor x = Tensor::ones({1, 2}).set_requires_grad(true);
@@ -473,6 +498,23 @@ TEST(Step, ConstantsAreFilledOnce) {
   }
   EXPECT_EQ(step.report().replays, 4) << step.report().reason;
   EXPECT_EQ(step.report().kernels, 3u);  // linear, addition and sum
+}
+
+TEST(Step, GoesOnEagerlyWhereAReplayHasNoRoom) {
+  constexpr int64_t n = 1 << 18;  // 1 MiB
+  FakeAllocator raw(size_t(n) * 4 * 5 / 2);
+  MemoryPool pool("small", raw, {.pass_through = true});
+  const Tensor x = Tensor::ones({n});
+  const auto calls = [&](StepMode mode) {
+    const PoolScope scope(Device::cpu(), pool);
+    Step step([](const Tensor& in) { return in * 2; }, {.mode = mode});
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(step(x).to_vector(), std::vector<float>(n, 2));
+    return step.report();
+  };
+  const StepReport report = calls(StepMode::automatic);
+  EXPECT_EQ(report.replays, 0);
+  EXPECT_THAT(report.reason, HasSubstr("there is no room for a replay: [memory] small has no"));
+  EXPECT_THAT(thrown<OutOfMemory>([&] { calls(StepMode::graph); }), HasSubstr("small has no room"));
 }
 
 TEST(Step, MemoryIsFlat) {
