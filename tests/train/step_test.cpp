@@ -161,68 +161,7 @@ TEST(Step, TakesAListAndReturnsAList) {
               HasSubstr("[step] input 0 (1,) f32 cpu requires a gradient"));
 }
 
-// -- what cannot be replayed ---------------------------------------------------------------------
-
-// What three calls in the mode graph say.
-template <class F>
-std::string refusal(F function) {
-  Step step(std::move(function), {.mode = StepMode::graph});
-  return thrown<Error>([&] {
-    for (int i = 0; i < 4; ++i) step(Tensor::full({2}, double(i + 1)));
-  });
-}
-
-TEST(Step, NamesWhatReadsAValue) {
-  const std::string text = refusal([](const Tensor& x) {
-    const NameScope scope("decision");
-    return sum(x).item() > 2 ? x * 2 : x;
-  });
-  EXPECT_THAT(text, HasSubstr("[step] the step cannot be replayed: it reads 4 bytes on the host in "
-                              "decision; return the tensor and read it after the step"));
-}
-
-TEST(Step, NamesWhatBringsValuesFromTheHost) {
-  EXPECT_THAT(refusal([](const Tensor& x) {
-                return x + Tensor::from({1.0f, 2.0f}, {2});
-              }),
-              HasSubstr("it copies 8 bytes from the host in the step; make constants before"));
-}
-
-TEST(Step, NamesTheKernelThatDiffers) {
-  double factor = 1;
-  const std::string text = refusal([&](const Tensor& x) { return x * (factor += 1); });
-  EXPECT_THAT(text, HasSubstr("call 0 was unary"));
-  EXPECT_THAT(text, HasSubstr(", then unary"));
-}
-
-TEST(Step, NamesTensorsThatStayBehind) {
-  Tensor last;
-  EXPECT_THAT(refusal([&](const Tensor& x) { return last = x * 2, sum(last); }),
-              HasSubstr("the tensor (2,) f32 cpu, made in affine, is kept behind the step"));
-}
-
-TEST(Step, NamesRatesThatAreSetWithin) {
-  Linear layer(2, 1);
-  Sgd optimizer(layer, {.lr = 0.1});
-  EXPECT_THAT(refusal([&](const Tensor& x) {
-                optimizer.zero_grad();
-                const Tensor loss = sum(layer(x.reshape({1, 2})));
-                loss.backward();
-                optimizer.set_lr(0.1);
-                optimizer.step();
-                return loss;
-              }),
-              HasSubstr("it sets a learning rate; call set_lr before the step"));
-}
-
-TEST(Step, NamesHooks) {
-  Linear layer(2, 1);
-  layer.add_forward_hook([](Module&, const Tensor&) {});
-  EXPECT_THAT(refusal([&](const Tensor& x) {
-                return layer(x.reshape({1, 2}));
-              }),
-              HasSubstr("a forward hook of Linear is to run in every step"));
-}
+// -- steps that stay eager ------------------------------------------------------------------------
 
 TEST(Step, GoesOnEagerlyWhereItCannotReplay) {
   int64_t calls = 0;

@@ -1,0 +1,83 @@
+// What keeps a step from being replayed is named, with its place.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/reduce.h>
+#include <adret/core/error.h>
+#include <adret/layers/linear.h>
+#include <adret/optim/sgd.h>
+#include <adret/train/step.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "tests/support/expect_error.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+
+// What three calls in the mode graph say.
+template <class F>
+std::string refusal(F function) {
+  Step step(std::move(function), {.mode = StepMode::graph});
+  return thrown<Error>([&] {
+    for (int i = 0; i < 4; ++i) step(Tensor::full({2}, double(i + 1)));
+  });
+}
+
+TEST(StepObstacles, NamesWhatReadsAValue) {
+  const std::string text = refusal([](const Tensor& x) {
+    const NameScope scope("decision");
+    return sum(x).item() > 2 ? x * 2 : x;
+  });
+  EXPECT_THAT(text, HasSubstr("[step] the step cannot be replayed: it reads 4 bytes on the host in "
+                              "decision; return the tensor and read it after the step"));
+}
+
+TEST(StepObstacles, NamesWhatBringsValuesFromTheHost) {
+  EXPECT_THAT(refusal([](const Tensor& x) {
+                return x + Tensor::from({1.0f, 2.0f}, {2});
+              }),
+              HasSubstr("it copies 8 bytes from the host in the step; make constants before"));
+}
+
+TEST(StepObstacles, NamesTheKernelThatDiffers) {
+  double factor = 1;
+  const std::string text = refusal([&](const Tensor& x) { return x * (factor += 1); });
+  EXPECT_THAT(text, HasSubstr("call 0 was unary"));
+  EXPECT_THAT(text, HasSubstr(", then unary"));
+}
+
+TEST(StepObstacles, NamesTensorsThatStayBehind) {
+  Tensor last;
+  EXPECT_THAT(refusal([&](const Tensor& x) { return last = x * 2, sum(last); }),
+              HasSubstr("the tensor (2,) f32 cpu, made in affine, is kept behind the step"));
+}
+
+TEST(StepObstacles, NamesRatesThatAreSetWithin) {
+  Linear layer(2, 1);
+  Sgd optimizer(layer, {.lr = 0.1});
+  EXPECT_THAT(refusal([&](const Tensor& x) {
+                optimizer.zero_grad();
+                const Tensor loss = sum(layer(x.reshape({1, 2})));
+                loss.backward();
+                optimizer.set_lr(0.1);
+                optimizer.step();
+                return loss;
+              }),
+              HasSubstr("it sets a learning rate; call set_lr before the step"));
+}
+
+TEST(StepObstacles, NamesHooks) {
+  Linear layer(2, 1);
+  layer.add_forward_hook([](Module&, const Tensor&) {});
+  EXPECT_THAT(refusal([&](const Tensor& x) {
+                return layer(x.reshape({1, 2}));
+              }),
+              HasSubstr("a forward hook of Linear is to run in every step"));
+}
+
+}  // namespace
+}  // namespace adret
