@@ -45,7 +45,7 @@ Leaf::Leaf(const Tensor& tensor) : Node(true) {
 std::vector<Tensor> Leaf::backward(const std::vector<Tensor>& grads) {
   const Tensor& incoming = grads[0];
   slot_lent = false;
-  if (StepTrace* trace = StepTrace::current()) trace->add_to_gradient(*this);
+  if (StepTrace* trace = StepTrace::current()) trace->use_gradient(*this);
   if (grad_enabled()) {
     grad = grad.defined() ? add(grad, incoming) : incoming;
   } else if (grad.defined()) {

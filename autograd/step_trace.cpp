@@ -3,19 +3,21 @@
 #include <adret/autograd/step_trace.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace adret {
 namespace {
 
 constinit thread_local StepTrace* innermost = nullptr;
-constinit thread_local uint64_t version = 0;
+constinit std::atomic<uint64_t> version = 0;
 
 const void* data_of(const Tensor& tensor) { return tensor.defined() ? tensor.data() : nullptr; }
 
 }  // namespace
 
-StepTrace::StepTrace() : outer_(std::exchange(innermost, this)) {}
+StepTrace::StepTrace()
+    : outer_(std::exchange(innermost, this)), first_storage_(next_storage_id()) {}
 StepTrace::~StepTrace() { finish(); }
 StepTrace* StepTrace::current() { return innermost; }
 
@@ -34,7 +36,7 @@ StepTrace::Gradient* StepTrace::find(const Leaf& leaf) {
   return it == gradients_.end() ? nullptr : &*it;
 }
 
-void StepTrace::add_to_gradient(Leaf& leaf) {
+void StepTrace::use_gradient(Leaf& leaf) {
   if (!find(leaf)) gradients_.push_back({IntrusivePtr<Leaf>(&leaf), true, data_of(leaf.grad), {}});
 }
 
@@ -50,7 +52,7 @@ void StepTrace::finish() {
 
 bool StepTrace::gradients_as_before() const {
   return std::ranges::all_of(gradients_, [](const Gradient& one) {
-    return !one.added_to || data_of(one.leaf->grad) == one.before;
+    return !one.used || data_of(one.leaf->grad) == one.before;
   });
 }
 
@@ -63,7 +65,18 @@ void StepTrace::run_after() const {
   for (const auto& effect : after_) effect();
 }
 
-uint64_t structure_version() { return version; }
-void structure_changed() { ++version; }
+// Not of what the step made itself, which would be kept alive.
+void StepTrace::wrote(const Tensor& tensor) {
+  if (tensor.storage()->id() >= first_storage_) return;
+  after_replay([same = tensor.alias(tensor.shape())] { same.bump_version(); });
+}
+
+void raise_version(const Tensor& tensor) {
+  tensor.bump_version();
+  if (StepTrace* trace = StepTrace::current()) trace->wrote(tensor);
+}
+
+uint64_t structure_version() { return version.load(std::memory_order_relaxed); }
+void structure_changed() { version.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace adret

@@ -30,14 +30,16 @@ class StepTrace {
   void after_replay(std::function<void()> effect);
   // Why a replay would not be the same; the first one stays.
   void add_obstacle(const std::string& why);
-  // Before a leaf's gradient is added to, and before it is replaced or dropped.
-  void add_to_gradient(Leaf& leaf);
+  // Before a leaf's gradient is read or added to, and before it is replaced or dropped.
+  void use_gradient(Leaf& leaf);
   void replace_gradient(Leaf& leaf);
+  // Behind a write into a tensor that may be older than the step.
+  void wrote(const Tensor& tensor);
 
   // -- for who records ---------------------------------------------------------------------------
   void finish();
   const std::string& obstacle() const { return obstacle_; }
-  // Whether gradients that the kernels add to are there, or not there, as they were.
+  // Whether gradients that the step uses are there, or not there, as they were.
   bool gradients_as_before() const;
   void run_before() const;
   // The effects behind the kernels; gradients are then as at the end of the traced step.
@@ -46,20 +48,24 @@ class StepTrace {
  private:
   struct Gradient {
     IntrusivePtr<Leaf> leaf;
-    bool added_to;       // rather than replaced, at first
-    const void* before;  // the data of the one added to; null: there was none
+    bool used;           // rather than replaced, at first
+    const void* before;  // the data of the one used; null: there was none
     Tensor after;
   };
   Gradient* find(const Leaf& leaf);
 
   StepTrace* outer_;
+  const uint64_t first_storage_;  // that is made in the step
   bool finished_ = false;
   std::string obstacle_;
   std::vector<std::function<void()>> before_, after_;
   std::vector<Gradient> gradients_;
 };
 
-// Counts this thread's changes of what steps are made of: modes of modules, what requires a
+// Raises the tensor's version, which replays of a step that is traced do, too.
+void raise_version(const Tensor& tensor);
+
+// Counts the changes, of all threads, of what steps are made of: modes of modules, what requires a
 // gradient, dtypes, hooks, optimizers. A recorded step is the same only while the count is.
 uint64_t structure_version();
 void structure_changed();

@@ -2,6 +2,7 @@
 #include <adret/core/backend.h>
 #include <adret/core/philox.h>
 #include <adret/core/random.h>
+#include <adret/core/random_calls.h>
 #include <adret/core/tensor.h>
 
 #include <limits>
@@ -110,6 +111,15 @@ void begin_step(int64_t step) {
 }
 
 int64_t step() { return generator().step; }
+
+StepCalls step_calls() {
+  return {.augment = calls(RandomStream::augment), .dropout = calls(RandomStream::dropout)};
+}
+
+void set_step_calls(const StepCalls& counts) {
+  calls(RandomStream::augment) = counts.augment;
+  calls(RandomStream::dropout) = counts.dropout;
+}
 
 Tensor step_word(Device device) {
   for (const Tensor& word : generator().step_words) {

@@ -125,7 +125,11 @@ void ParameterArena::place_master(size_t i, const Tensor& master) {
 void ParameterArena::renew_master(size_t i) {
   if (!master_places_[i].defined()) return;
   const Tensor master = parameters_[i]->master();
-  if (!master.defined() || !master.is_same(master_places_[i])) place_master(i, master);
+  if (master.defined() && master.is_same(master_places_[i])) return;
+  if (StepTrace* trace = StepTrace::current()) {
+    trace->add_obstacle("a weight was written to since the last step, and its master is renewed");
+  }
+  place_master(i, master);
 }
 
 ParameterArena::~ParameterArena() {
@@ -148,6 +152,7 @@ bool ParameterArena::gather(size_t i) {
   renew_master(i);
   Leaf* leaf = leaf_of(parameter.value);
   if (!leaf) return false;  // frozen
+  if (StepTrace* trace = StepTrace::current()) trace->use_gradient(*leaf);
   const Tensor& place = gradient_places_[i];
   leaf->slot = place;
   if (!leaf->grad.defined()) return false;

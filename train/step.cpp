@@ -5,6 +5,7 @@
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
+#include <adret/core/random_calls.h>
 #include <adret/core/replay/replay.h>
 #include <adret/train/step.h>
 #include <fmt/core.h>
@@ -12,12 +13,15 @@
 #include <algorithm>
 #include <list>
 #include <optional>
+#include <thread>
 
 namespace adret {
 namespace {
 
 // A step whose lists went on differing this many times is not recorded any more.
 constexpr int64_t most_recordings = 16;
+// Lists that are kept, those used last.
+constexpr size_t most_kinds = 8;
 
 struct Input {
   Shape shape;
@@ -31,8 +35,8 @@ struct Key {
   std::vector<Input> inputs;
   int64_t variant = 0;
   ComputeMode mode;
-  bool recorded = false;  // gradients are
-  uint64_t seed = 0;
+  bool recorded = false;   // gradients are
+  std::thread::id thread;  // whose step word and generator it uses
   bool operator==(const Key&) const = default;
 };
 
@@ -40,7 +44,7 @@ Key key_of(const std::vector<Tensor>& inputs, int64_t variant) {
   Key key{.variant = variant,
           .mode = compute_mode(),
           .recorded = grad_enabled(),
-          .seed = random::seed()};
+          .thread = std::this_thread::get_id()};
   for (const Tensor& input : inputs) {
     key.inputs.push_back({input.shape(), input.dtype(), input.device()});
   }
@@ -68,6 +72,43 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
   return tensors;
 }
 
+// What a caller gets is its own: what was there before the call is copied.
+std::vector<Tensor> owned(std::vector<Tensor> tensors, uint64_t first_id) {
+  for (Tensor& tensor : tensors) {
+    if (tensor.storage()->id() < first_id) tensor = copies({tensor})[0];
+  }
+  return tensors;
+}
+
+// Inputs stay as they are, as a replay works on copies of them.
+class WriteCheck {
+ public:
+  explicit WriteCheck(const std::vector<Tensor>& inputs) : inputs_(inputs) {
+    for (const Tensor& input : inputs) versions_.push_back(input.version());
+  }
+  void refuse_writes() const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].version() == versions_[i]) continue;
+      throw Error(fmt::format(
+          "[step] the function wrote into input {} {}; let it write into a clone() of it", i,
+          to_string(TensorView(inputs_[i]))));
+    }
+  }
+
+ private:
+  const std::vector<Tensor>& inputs_;
+  std::vector<uint32_t> versions_;
+};
+
+// The function itself.
+std::vector<Tensor> call(const Step::Function& function, const std::vector<Tensor>& inputs) {
+  const uint64_t first_id = next_storage_id();
+  const WriteCheck check(inputs);
+  std::vector<Tensor> outputs = detached(function(inputs));
+  check.refuse_writes();
+  return owned(std::move(outputs), first_id);
+}
+
 void refuse_gradients(const std::vector<Tensor>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
@@ -82,7 +123,13 @@ void refuse_gradients(const std::vector<Tensor>& inputs) {
 struct Trace {
   Recording recording;
   std::unique_ptr<StepTrace> host;
-  uint64_t structure = 0;
+  uint64_t structure = 0, seed = 0;
+  random::StepCalls drawn_before = random::step_calls(), drawn;
+
+  bool is_current() const {
+    return structure == structure_version() && seed == random::seed() &&
+           drawn_before == random::step_calls() && host->gradients_as_before();
+  }
 };
 
 // The calls with inputs of one kind.
@@ -94,12 +141,12 @@ class Kind {
 
   std::vector<Tensor> run(const Step::Function& function, const std::vector<Tensor>& inputs) {
     ++report_.calls;
-    if (options_.mode == StepMode::eager) return detached(function(inputs));
-    if (replay_ && last_->structure == structure_version() && last_->host->gradients_as_before()) {
+    if (options_.mode == StepMode::eager) return call(function, inputs);
+    if (replay_ && last_->is_current()) {
       take(inputs);
       return replay();
     }
-    if (recordings_ >= most_recordings) return detached(function(inputs));
+    if (recordings_ >= most_recordings) return call(function, inputs);
     take(inputs);
     std::vector<Tensor> outputs = record(function);
     refuse();
@@ -121,6 +168,7 @@ class Kind {
     last_->host->run_before();
     replay_->run();
     last_->host->run_after();
+    random::set_step_calls(last_->drawn);
     ++report_.replays;
     report_.captured = replay_->captured();
     report_.scratch_bytes = replay_->scratch_bytes();
@@ -129,18 +177,22 @@ class Kind {
   }
 
   std::vector<Tensor> record(const Step::Function& function) {
-    Trace trace{.host = std::make_unique<StepTrace>()};
+    const uint64_t first_id = next_storage_id();
+    Trace trace{.host = std::make_unique<StepTrace>(), .seed = random::seed()};
     std::vector<Tensor> outputs;
     {
+      const WriteCheck check(inputs_);
       Recorder recorder;
       outputs = detached(function(inputs_));
+      check.refuse_writes();
       trace.host->finish();
       if (!trace.host->obstacle().empty()) recorder.add_obstacle(trace.host->obstacle());
       trace.recording = recorder.finish(outputs);
     }
     trace.structure = structure_version();
+    trace.drawn = random::step_calls();
     compare(std::move(trace));
-    return outputs;
+    return owned(std::move(outputs), first_id);
   }
 
   void compare(Trace trace) {
@@ -195,8 +247,7 @@ class Kind {
 struct Step::Impl {
   Function function;
   StepOptions options;
-  std::list<Kind> kinds;
-  Kind* latest = nullptr;
+  std::list<Kind> kinds;  // the one used last first
 };
 
 Step::Step(Function function, StepOptions options, Adapted)
@@ -207,25 +258,23 @@ Step::Step(Step&&) noexcept = default;
 std::vector<Tensor> Step::run(const std::vector<Tensor>& inputs, int64_t variant) {
   refuse_gradients(inputs);
   // A step within a step that is recorded is part of that one.
-  if (StepTrace::current()) return detached(impl_->function(inputs));
+  if (StepTrace::current()) return call(impl_->function, inputs);
   Key key = key_of(inputs, variant);
   auto kind = std::ranges::find(impl_->kinds, key, &Kind::key);
   if (kind == impl_->kinds.end()) {
     kind = impl_->kinds.emplace(kind, std::move(key), impl_->options);
   }
-  impl_->latest = &*kind;
+  impl_->kinds.splice(impl_->kinds.begin(), impl_->kinds, kind);
+  if (impl_->kinds.size() > most_kinds) impl_->kinds.pop_back();
   return kind->run(impl_->function, inputs);
 }
 
 const StepReport& Step::report() const {
   static const StepReport none;
-  return impl_->latest ? impl_->latest->report() : none;
+  return impl_->kinds.empty() ? none : impl_->kinds.front().report();
 }
 
-void Step::forget() {
-  impl_->latest = nullptr;
-  impl_->kinds.clear();
-}
+void Step::forget() { impl_->kinds.clear(); }
 
 void Step::check_count(const std::vector<Tensor>& inputs, size_t wanted) {
   if (inputs.size() == wanted) return;

@@ -56,11 +56,13 @@ struct StepReport {
 // The first calls run the function and keep the list of its kernels. When two calls in a row made
 // equal lists, the third and later ones run the list and not the function: what the function does
 // beside computing with tensors happens no more, and what it reads of ordinary variables stays as
-// it was. What it uses must outlive the step. Learning rates, random numbers of dropout and
-// augmentation, counts and loss scales lie on the device and go on as they should.
+// it was: also a Tensor variable, so write into that with copy_ and do not assign. What it uses
+// must outlive the step, and it may not write into its inputs. Learning rates, random numbers of
+// dropout and augmentation, counts and loss scales lie on the device and go on as they should.
 //
-// Lists are kept apart by shapes, dtypes and devices of the inputs, the seed, the compute mode,
-// whether gradients are recorded, and the caller's `variant`. Where a module's mode, what requires
+// Lists are kept apart by shapes, dtypes and devices of the inputs, the thread, the compute mode,
+// whether gradients are recorded, and the caller's `variant`; the last eight are kept. Where the
+// seed, what was drawn before in the same random step, a module's mode, what requires
 // a gradient, hooks, dtypes or optimizers changed since, or gradients are there that were not, a
 // call runs the function again and compares. A step that reads a value on the host, or sets a
 // learning rate, cannot be replayed, nor one that leaves a tensor behind that it does not return;

@@ -121,16 +121,24 @@ void WeightAverage::check_buffers() const {
   }
 }
 
-void WeightAverage::update() {
+// Before the kernels of an update.
+void WeightAverage::prepare() const {
   if (in_model_) {
     throw Error(
         "[WeightAverage] the averages are in the model; update them when it has its own "
         "weights again");
   }
-  const FunctionScope scope("weight average");
   check_buffers();
   for (const Part& part : parts_) {
     if (part.arena) part.arena->renew_masters();
+  }
+}
+
+void WeightAverage::update() {
+  const FunctionScope scope("weight average");
+  prepare();
+  if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { prepare(); });
+  for (const Part& part : parts_) {
     run(kernels::AverageWeights{.values = part.arena ? part.arena->values() : part.values,
                                 .masters = part.arena ? part.arena->masters() : Tensor(),
                                 .average = part.average,

@@ -60,6 +60,7 @@ class WeightAverage {
   void add_arena(ParameterArena& arena);
   void add_buffers();
   void check_buffers() const;
+  void prepare() const;
   void write_averages() const;
 
   Module& model_;

@@ -2,6 +2,7 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -53,7 +54,7 @@ void fill_(const Tensor& x, double value) {
   const FunctionScope scope("fill_");
   check_no_grad("fill_");
   run(Fill{.y = x, .value = value});
-  x.bump_version();
+  raise_version(x);
 }
 
 void copy_(const Tensor& to, const Tensor& from) {
@@ -65,7 +66,7 @@ void copy_(const Tensor& to, const Tensor& from) {
   } else {
     copy_between_devices(to, from);
   }
-  to.bump_version();
+  raise_version(to);
 }
 
 void add_(const Tensor& to, const Tensor& from) {
@@ -73,7 +74,7 @@ void add_(const Tensor& to, const Tensor& from) {
   check_operands("add_", to, from);
   check::same_device("add_", {"to", to}, {"from", from});
   run(Binary{.a = to, .b = from, .y = to, .op = BinaryOp::add});
-  to.bump_version();
+  raise_version(to);
 }
 
 }  // namespace adret

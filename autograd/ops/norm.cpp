@@ -6,6 +6,7 @@
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/saved_tensor.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
@@ -129,10 +130,10 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
                        .epsilon = options.epsilon,
                        .activation = options.activation});
   if (running_mean.defined()) {
-    running_mean.bump_version();
-    running_var.bump_version();
+    raise_version(running_mean);
+    raise_version(running_var);
   }
-  if (options.num_batches_tracked.defined()) options.num_batches_tracked.bump_version();
+  if (options.num_batches_tracked.defined()) raise_version(options.num_batches_tracked);
   record<BatchNormNode>({y}, {x, weight, bias, options.residual}, in, y, mean, rstd, options);
   return y;
 }

@@ -27,6 +27,7 @@ Recorder::Recorder() : first_id_(next_storage_id()) {}
 
 void Recorder::run(const Kernel& call) {
   check_device(call);
+  check_operands(call);
   recording_.places.push_back(current_place());
   recording_.calls.emplace_back(call, [this](const TensorView& view) { return recorded(view); });
   forward(call);
@@ -38,6 +39,26 @@ void Recorder::check_device(const Kernel& call) {
   if (device == recording_.device) return;
   add_obstacle(fmt::format("it computes on {} and, in {}, on {}", to_string(recording_.device),
                            text_of_place(current_place()), to_string(device)));
+}
+
+bool Recorder::is_unwritten(const TensorView& view) const {
+  if (!view.defined() || view.bytes() == 0 || view.storage->id() < first_id_) return false;
+  const auto entry = index_.find(view.storage);
+  return entry == index_.end() || made_[entry->second].life->over();
+}
+
+void Recorder::check_operands(const Kernel& call) {
+  if (const auto* custom = std::get_if<kernels::Custom>(&call.any())) {
+    add_obstacle(fmt::format("it runs the custom kernel {}, which may be gone after the step",
+                             custom->kernel->name()));
+  }
+  for (const kernels::Operand& input : inputs(call)) {
+    if (!is_unwritten(input.view)) continue;
+    add_obstacle(fmt::format(
+        "it reads {} {} in {}, which no kernel of the step wrote; make it before the step, and "
+        "pass it",
+        input.name, to_string(input.view), text_of_place(current_place())));
+  }
 }
 
 void Recorder::host_access(CopyKind kind, size_t bytes) {
@@ -74,6 +95,10 @@ Recorder::Made& Recorder::made(const TensorView& view) {
 Recording Recorder::finish(const std::vector<Tensor>& outputs) {
   for (const Tensor& output : outputs) {
     const TensorView view = output;
+    if (is_unwritten(view)) {
+      add_obstacle(fmt::format("it returns {}, which no kernel of the step wrote; make it before",
+                               to_string(view)));
+    }
     recording_.outputs.push_back(recorded(view));
     if (view.storage->id() >= first_id_) made(view).output = true;
   }

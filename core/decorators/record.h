@@ -49,6 +49,9 @@ class Recorder final : public Decorator {
     bool output = false;
   };
   TensorView recorded(const TensorView& view);
+  // Whether it was made while recording, and no call has touched it yet.
+  bool is_unwritten(const TensorView& view) const;
+  void check_operands(const Kernel& call);
   Made& made(const TensorView& view);
   void check_device(const Kernel& call);
 

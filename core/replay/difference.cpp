@@ -76,8 +76,15 @@ std::string first_difference(const Recording& before, const Recording& after) {
   const size_t calls = std::min(before.calls.size(), after.calls.size());
   for (size_t i = 0; i < calls; ++i) {
     if (comparison.same(before.calls[i].call(), after.calls[i].call())) continue;
-    return fmt::format("call {} was {} in {}, then {} in {}", i, to_string(before.calls[i].call()),
-                       before.places[i], to_string(after.calls[i].call()), after.places[i]);
+    const std::string first = to_string(before.calls[i].call()),
+                      then = to_string(after.calls[i].call());
+    if (first == then) {
+      return fmt::format(
+          "call {}, {} in {}, worked on other memory than before; pass what changes to the step", i,
+          first, after.places[i]);
+    }
+    return fmt::format("call {} was {} in {}, then {} in {}", i, first, before.places[i], then,
+                       after.places[i]);
   }
   if (before.calls.size() != after.calls.size()) {
     const Recording& longer = before.calls.size() > calls ? before : after;

@@ -2,12 +2,14 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
 #include <adret/layers/linear.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/step.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
 
 #include "tests/support/expect_error.h"
@@ -20,10 +22,14 @@ using testing::HasSubstr;
 
 // What three calls in the mode graph say.
 template <class F>
-std::string refusal(F function) {
+std::string refusal(
+    F function, const std::function<void()>& before_each = [] {}) {
   Step step(std::move(function), {.mode = StepMode::graph});
   return thrown<Error>([&] {
-    for (int i = 0; i < 4; ++i) step(Tensor::full({2}, double(i + 1)));
+    for (int i = 0; i < 4; ++i) {
+      before_each();
+      step(Tensor::full({2}, double(i + 1)));
+    }
   });
 }
 
@@ -77,6 +83,41 @@ TEST(StepObstacles, NamesHooks) {
                 return layer(x.reshape({1, 2}));
               }),
               HasSubstr("a forward hook of Linear is to run in every step"));
+}
+
+TEST(StepObstacles, NamesMemoryThatNoKernelWrote) {
+  EXPECT_THAT(refusal([](const Tensor& x) {
+                const Tensor y = Tensor::empty({2});
+                static_cast<float*>(y.data())[0] = static_cast<float*>(y.data())[1] = 3;
+                return x + y;
+              }),
+              HasSubstr("it reads b (2,) f32 cpu in add, which no kernel of the step wrote"));
+}
+
+TEST(StepObstacles, NamesCustomKernels) {
+  struct Twice : CustomKernel {
+    const char* name() const override { return "twice"; }
+    void run_cpu(Views in, Views out) const override {
+      for (int64_t i = 0; i < in[0].numel(); ++i) {
+        out[0].as<float>()[i] = 2 * in[0].as<float>()[i];
+      }
+    }
+  };
+  EXPECT_THAT(refusal([](const Tensor& x) {
+                const Twice twice;
+                const Tensor y = Tensor::empty({2});
+                const TensorView in[] = {x}, out[] = {y};
+                run(kernels::Custom{.kernel = &twice, .in = in, .out = out});
+                return y;
+              }),
+              HasSubstr("it runs the custom kernel twice, which may be gone after the step"));
+}
+
+TEST(StepObstacles, SaysThatOtherMemoryIsUsed) {
+  Tensor weight;
+  EXPECT_THAT(
+      refusal([&](const Tensor& x) { return x * weight; }, [&] { weight = Tensor::ones({2}); }),
+      HasSubstr("worked on other memory than before; pass what changes to the step"));
 }
 
 }  // namespace
