@@ -123,7 +123,7 @@ __device__ Pair sum_block(Pair (&sums)[n], int width, SharedSums<n>& shared) {
 
 // The sums over all rows, in the last block of each slice to come; false in the others. `partials`
 // has a Pair for each slice channel and block; the counters, one a slice, are zero. What the last
-// block does alone is short code in loops: the device waits for every line of it that is fetched.
+// block does alone is short code in loops, as the device waits for it, and for its code.
 template <int n>
 __device__ bool sum_slice(Pair (&sums)[n], const Place<n>& place, Pair* partials,
                           unsigned* counters, Pair& total) {

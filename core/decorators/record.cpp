@@ -23,6 +23,12 @@ TensorView moved_to(const TensorView& view, Storage* storage) {
 
 }  // namespace
 
+std::unordered_map<const Storage*, size_t> number_placeholders(const Recording& recording) {
+  std::unordered_map<const Storage*, size_t> numbers;
+  for (const auto& one : recording.placeholders) numbers.emplace(one.get(), numbers.size());
+  return numbers;
+}
+
 Recorder::Recorder() : first_id_(next_storage_id()) {}
 
 void Recorder::run(const Kernel& call) {

@@ -29,6 +29,9 @@ struct Recording {
   std::string obstacle;
 };
 
+// The place in `placeholders` of each of them.
+std::unordered_map<const Storage*, size_t> number_placeholders(const Recording& recording);
+
 class Recorder final : public Decorator {
  public:
   Recorder();

@@ -12,9 +12,7 @@ namespace {
 // The number of every placeholder of a recording.
 class Numbers {
  public:
-  explicit Numbers(const Recording& recording) {
-    for (const auto& one : recording.placeholders) numbers_.emplace(one.get(), numbers_.size());
-  }
+  explicit Numbers(const Recording& recording) : numbers_(number_placeholders(recording)) {}
   // Whether `view` is the same operand as `other` of another recording.
   bool same(const TensorView& view, const TensorView& other, const Numbers& of_other) const {
     if (!view.defined() || !other.defined()) return view.defined() == other.defined();
@@ -26,7 +24,7 @@ class Numbers {
   }
 
  private:
-  std::unordered_map<const Storage*, size_t> numbers_;
+  const std::unordered_map<const Storage*, size_t> numbers_;
 };
 
 class Comparison {

@@ -13,12 +13,6 @@ constexpr size_t alignment = 512;  // of every device's pool, or a multiple of i
 
 using Numbers = std::unordered_map<const Storage*, size_t>;
 
-Numbers number(const Recording& recording) {
-  Numbers numbers;
-  for (const auto& one : recording.placeholders) numbers.emplace(one.get(), numbers.size());
-  return numbers;
-}
-
 // Larger ones are filled each time, so that their memory serves others in between.
 constexpr size_t largest_constant = 4096;
 
@@ -72,7 +66,7 @@ std::vector<Lifetime> lifetimes(const Recording& recording, const Numbers& numbe
 Replay::Replay(const Recording& recording, bool capture)
     : device_(recording.device), kept_(recording.kept), capture_(capture) {
   const FunctionScope scope("replayed step");
-  const Numbers numbers = number(recording);
+  const Numbers numbers = number_placeholders(recording);
   const std::vector<bool> constant = find_constants(recording, numbers);
   const std::vector<Lifetime> lives = lifetimes(recording, numbers, constant);
   const MemoryPlan plan = plan_memory(lives, alignment);
