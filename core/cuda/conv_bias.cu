@@ -65,6 +65,7 @@ template <class T, class Out, int n>
 __global__ void sum_columns(const Vector<T, n>* data, Vector<Out, n>* sums,
                             Vector<Accumulator<T>, n>* partial, int64_t rows, int64_t columns,
                             int width) {
+  begin_kernel();
   using A = Accumulator<T>;
   const int lanes = threads / width;
   const int column = int(threadIdx.x) % width, lane = int(threadIdx.x) / width;

@@ -49,6 +49,7 @@ __device__ void load_weights(Accumulator<T>* shared, const T* weight, const Layo
 template <class T, int n, bool backward>
 __global__ void gather(ConvGeometry g, Layout layout, const Vector<T, n>* from, const T* weight,
                        const T* bias, bool relu, Vector<T, n>* to, int pixels) {
+  begin_kernel();
   using A = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   A* const weights = reinterpret_cast<A*>(shared_bytes);
@@ -103,6 +104,7 @@ __global__ void gather(ConvGeometry g, Layout layout, const Vector<T, n>* from, 
 template <class T, int n>
 __global__ void sum_products(ConvGeometry g, Layout layout, const Vector<T, n>* x,
                              const Vector<T, n>* dy, Accumulator<T>* partial, int pixels) {
+  begin_kernel();
   using A = Accumulator<T>;
   __shared__ A shared[threads][n];
   const Place place(layout);

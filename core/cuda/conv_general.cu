@@ -14,6 +14,7 @@ constexpr int threads = 256;
 template <class T>
 __global__ void forward(ConvGeometry g, const T* x, const T* weight, const T* bias, bool relu, T* y,
                         int64_t count) {
+  begin_kernel();
   using A = Accumulator<T>;
   for (int64_t i = first_item(); i < count; i += all_threads()) {
     const int o = int(i % g.o);
@@ -41,6 +42,7 @@ __global__ void forward(ConvGeometry g, const T* x, const T* weight, const T* bi
 
 template <class T>
 __global__ void backward_input(ConvGeometry g, const T* dy, const T* weight, T* dx, int64_t count) {
+  begin_kernel();
   using A = Accumulator<T>;
   const int64_t filter = int64_t(g.kh) * g.kw * g.channels;
   for (int64_t i = first_item(); i < count; i += all_threads()) {
@@ -72,6 +74,7 @@ __global__ void backward_input(ConvGeometry g, const T* dy, const T* weight, T* 
 template <class T>
 __global__ void backward_weight(ConvGeometry g, const T* x, const T* dy, T* dweight, int width,
                                 int tiles) {
+  begin_kernel();
   using A = Accumulator<T>;
   const int lanes = threads / width;
   const int column = int(threadIdx.x) % width, lane = int(threadIdx.x) / width;

@@ -56,6 +56,7 @@ __device__ void load_weights(Accumulator<T>* shared, const T* weight, const Gath
 template <class T, bool backward, int KW>
 __global__ void gather(Gather g, const T* source, const T* weight, const T* bias, bool relu,
                        T* result) {
+  begin_kernel();
   using A = Accumulator<T>;
   constexpr int lanes = 16 / int(sizeof(A)), reads = outputs_a_thread / lanes;
   extern __shared__ __align__(16) unsigned char shared_bytes[];

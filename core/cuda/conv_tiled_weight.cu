@@ -39,6 +39,7 @@ __device__ void load_gradient(Accumulator<T>* tile, const T* dy, const Products&
 // Block (part, chunk of the items, group): partial (parts, O, KH, KW, channels).
 template <class T>
 __global__ void sum_products(Products g, const T* x, const T* dy, Accumulator<T>* partial) {
+  begin_kernel();
   using A = Accumulator<T>;
   constexpr int lanes = 16 / int(sizeof(A)), reads = outputs_a_thread / lanes;
   extern __shared__ __align__(16) unsigned char shared_bytes[];

@@ -38,6 +38,7 @@ __host__ __device__ To convert(From value) {
 
 template <class T>
 __global__ void fill(T* y, int64_t vectors, int64_t count, T value) {
+  begin_kernel();
   constexpr int n = vector_size<T, T>;
   Vector<T, n> vector;
 #pragma unroll

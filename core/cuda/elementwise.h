@@ -57,6 +57,7 @@ inline constexpr int map_unroll = 4;
 // The first `vectors` * n elements as vectors, the others up to `count` one by one.
 template <class To, class From, class F>
 __global__ void map_elements(const From* x, To* y, int64_t vectors, int64_t count, F f) {
+  begin_kernel();
   constexpr int n = vector_size<To, From>;
   const auto* in = reinterpret_cast<const Vector<From, n>*>(x);
   auto* out = reinterpret_cast<Vector<To, n>*>(y);
@@ -123,6 +124,7 @@ template <int n, class R, class T, class F>
 __global__ void zip_elements(const T* a, const T* b, R* y,
                              const __grid_constant__ NestOffsets<2> offsets, bool a_repeats,
                              bool b_repeats, uint32_t vectors, uint32_t tail, F f) {
+  begin_kernel();
   const uint32_t first = uint32_t(first_item()), step = uint32_t(all_threads());
   uint32_t i = first;
   for (; i + (zip_unroll - 1) * step < vectors; i += zip_unroll * step) {

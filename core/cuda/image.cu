@@ -61,6 +61,7 @@ __device__ inline T value_of(const Augmentation& a, const Source& source, int32_
 template <class T, int n>
 __global__ void augment_images(const uint8_t* x, const int64_t* indices, const int64_t* ids,
                                const int64_t* epoch, T* y, const __grid_constant__ Augmentation a) {
+  begin_kernel();
   __shared__ ImagePlan plan;
   __shared__ int64_t index;
   if (threadIdx.x == 0) {
@@ -113,6 +114,7 @@ template <class Divisor>
 __global__ void resample_images(const uint8_t* x, const int32_t* weights, uint8_t* y,
                                 Divisor by_inner, Divisor by_places, int64_t from, int64_t columns,
                                 typename Divisor::Index count) {
+  begin_kernel();
   using Index = typename Divisor::Index;
   const int64_t inner = int64_t(by_inner.divisor());
   for (Index i = Index(first_item()); i < count; i += Index(all_threads())) {
@@ -141,6 +143,7 @@ __device__ inline Rgb pixel_at(const uint8_t* p) { return {p[0], p[1], p[2]}; }
 __global__ void jitter_colors(const uint8_t* x, const int64_t* ids, const int64_t* epoch,
                               uint8_t* y, int64_t pixels,
                               const __grid_constant__ Jittering jittering) {
+  begin_kernel();
   __shared__ JitterPlan plan;
   __shared__ unsigned long long sum;
   if (threadIdx.x == 0) {
@@ -182,6 +185,7 @@ struct Mixing {
 template <class T, int n>
 __global__ void mix_images(const T* x, const int64_t* partners, const MixWords* words, T* y,
                            Mixing mixing) {
+  begin_kernel();
   using A = Accumulator<T>;
   const MixWords word = *words;
   const A kept = A(word.kept) * A(0x1p-24);
@@ -221,6 +225,7 @@ __global__ void mix_images(const T* x, const int64_t* partners, const MixWords* 
 template <class Target, class Label>
 __global__ void mix_targets(const Label* labels, const int64_t* partners, const MixWords* words,
                             Target* targets, int64_t classes, int64_t count) {
+  begin_kernel();
   const int64_t kept = words->target_kept, whole = int64_t(1) << 24;
   for (int64_t i = first_item(); i < count; i += all_threads()) {
     const int64_t sample = i / classes, c = i - sample * classes;

@@ -21,6 +21,7 @@ struct Transpose {
 // A block moves tiles through shared memory, so that both sides are read and written in runs.
 template <class T>
 __global__ void transpose(const T* x, T* y, const __grid_constant__ Transpose shape) {
+  begin_kernel();
   __shared__ T shared[tile][tile + 1];
   const int lane = int(threadIdx.x), line = int(threadIdx.y);
   for (uint32_t at = blockIdx.x; at < shape.tiles; at += gridDim.x) {
@@ -110,6 +111,7 @@ bool transpose_by_tiles(const Context& context, const LoopNest<1>& nest,
 template <class T, class Divisor>
 __global__ void copy_runs(const T* x, int64_t x_step, T* y, int64_t y_step, Divisor length,
                           typename Divisor::Index count) {
+  begin_kernel();
   using Index = typename Divisor::Index;
   const auto place = [=](Index i, int64_t step) {
     const Index run = length.quotient(i);
@@ -123,6 +125,7 @@ __global__ void copy_runs(const T* x, int64_t x_step, T* y, int64_t y_step, Divi
 template <class T, class Divisor>
 __global__ void gather_rows(const T* x, const int64_t* indices, T* y, Divisor length,
                             typename Divisor::Index count) {
+  begin_kernel();
   using Index = typename Divisor::Index;
   move_items<T>(
       count, [=](Index i) { return y + i; },

@@ -8,6 +8,7 @@ namespace {
 template <class T>
 __global__ void copy_elements(const T* x, T* y, const __grid_constant__ NestOffsets<1> offsets,
                               uint32_t count) {
+  begin_kernel();
   move_items<T>(
       count, [=](uint32_t i) { return y + i; }, [&](uint32_t i) { return x + offsets(i).at[0]; });
 }
@@ -16,6 +17,7 @@ __global__ void copy_elements(const T* x, T* y, const __grid_constant__ NestOffs
 template <class T, int n>
 __global__ void repeat_elements(const T* x, Vector<T, n>* y,
                                 const __grid_constant__ NestOffsets<1> offsets, uint32_t vectors) {
+  begin_kernel();
   for (uint32_t i = uint32_t(first_item()); i < vectors; i += uint32_t(all_threads())) {
     y[i] = load_run<T, n>(x + offsets(i * n).at[0], true);
   }

@@ -112,7 +112,21 @@ inline Grid grid_for(const Context& context, int64_t items, int threads = 256) {
           .threads = dim3(unsigned(threads))};
 }
 
-// Runs a __global__ function on the compute stream; nothing for a grid of no blocks.
+// Note [Kernels that start early]
+// From sm_90 on a kernel's blocks may take their places while the kernel before runs its last ones
+// ("programmatic dependent launch"), which hides most of what a launch costs. So every kernel of
+// ours begins with begin_kernel(): it lets the next one come as early, and then waits until all
+// that was launched before is done and its writes are seen. Kernels of libraries neither come early
+// nor let others.
+__device__ inline void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Runs a __global__ function on the compute stream; nothing for a grid of no blocks. Its first
+// statement is begin_kernel().
 template <class... Parameters, class... Arguments>
 void launch(const Context& context, void (*kernel)(Parameters...), const Grid& grid,
             Arguments&&... arguments) {
@@ -122,6 +136,13 @@ void launch(const Context& context, void (*kernel)(Parameters...), const Grid& g
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = context.compute;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  if (context.properties.major >= 9) {
+    config.attrs = &early;
+    config.numAttrs = 1;
+  }
   ADRET_CHECK(cudaLaunchKernelEx(&config, kernel,
                                  static_cast<Parameters>(std::forward<Arguments>(arguments))...));
 }

@@ -191,6 +191,7 @@ __device__ void for_samples_by_lanes(int64_t count, int lanes, F f) {
 
 template <int n, class T>
 __global__ void __launch_bounds__(1024) forward_by_lanes(Forward<T> f, Samples samples, int lanes) {
+  begin_kernel();
   LossSum sum;
   for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
     f.template run<n>(sample, samples.classes, Lanes(lanes), sum);
@@ -200,6 +201,7 @@ __global__ void __launch_bounds__(1024) forward_by_lanes(Forward<T> f, Samples s
 
 template <int n, class T>
 __global__ void __launch_bounds__(512) forward_by_block(Forward<T> f, Samples samples) {
+  begin_kernel();
   LossSum sum;
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
     f.template run<n>(i, samples.classes, Block(), sum);
@@ -209,6 +211,7 @@ __global__ void __launch_bounds__(512) forward_by_block(Forward<T> f, Samples sa
 
 template <int n, class T>
 __global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
+  begin_kernel();
   for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
     f.template run<n>(sample, samples.classes, Lanes(lanes));
   });
@@ -216,6 +219,7 @@ __global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
 
 template <int n, class T>
 __global__ void __launch_bounds__(512) backward_by_block(Backward<T> f, Samples samples) {
+  begin_kernel();
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
     f.template run<n>(i, samples.classes, Block());
   }

@@ -11,6 +11,7 @@ namespace {
 template <class T, int lanes, class Index>
 __global__ void add_bias_to(Vector<T, lanes>* y, const Vector<T, lanes>* bias, Index count,
                             Index per_row, bool relu) {
+  begin_kernel();
   for (Index i = Index(first_item()); i < count; i += Index(all_threads())) {
     Vector<T, lanes> values = y[i];
     Vector<T, lanes> shift{};

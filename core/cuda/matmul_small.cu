@@ -113,6 +113,7 @@ __device__ void finish(const Arguments<T>& p, const Sums<Accumulator<T>>& sums,
 
 template <class T, bool transpose_a, bool transpose_b>
 __global__ void __launch_bounds__(threads) multiply_tile(Arguments<T> p) {
+  begin_kernel();
   using A = Accumulator<T>;
   union Shared {
     struct {

@@ -53,6 +53,7 @@ struct Direction {
 
 template <class T>
 __global__ void __launch_bounds__(threads) update_momentum(Direction<T> call, double* partials) {
+  begin_kernel();
   using A = Accumulator<T>;
   if (!call.segment->active) return;
   const A mu = A(call.group->momentum);
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(threads) update_momentum(Direction<T> call, do
 template <class T>
 __global__ void __launch_bounds__(threads)
     normalize_direction(Direction<T> call, const double* partials) {
+  begin_kernel();
   using A = Accumulator<T>;
   const bool active = call.segment->active != 0;
   A scale = 0;
@@ -92,6 +94,7 @@ struct Step {
 
 template <class T>
 __global__ void __launch_bounds__(threads) sum_squares(Step<T> call, double* partials) {
+  begin_kernel();
   if (!call.segment->active || call.group->normalize == 0) return;
   Accumulator<T> sum = 0;
   for (int64_t i = first_item(); i < call.count; i += all_threads()) {
@@ -103,6 +106,7 @@ __global__ void __launch_bounds__(threads) sum_squares(Step<T> call, double* par
 
 template <class T>
 __global__ void __launch_bounds__(threads) apply_update(Step<T> call, const double* partials) {
+  begin_kernel();
   using A = Accumulator<T>;
   if (!call.segment->active) return;
   const MuonGroup group = *call.group;

@@ -76,6 +76,7 @@ struct Channels {
 template <class T, int n>
 __global__ void __launch_bounds__(256, 3)
     apply_channels(Output<T> out, Rows rows, Channels<Accumulator<T>> channels) {
+  begin_kernel();
   using A = Accumulator<T>;
   const Place<n> place(rows);
   if (!place.exists) return;
@@ -198,6 +199,7 @@ __device__ Pair finish_channel(const Training<A>& call, int64_t count, int64_t c
 template <class T, int n>
 __global__ void __launch_bounds__(sum_threads)
     forward(Output<T> out, Rows rows, Training<Accumulator<T>> call) {
+  begin_kernel();
   using A = Accumulator<T>;
   __shared__ A coefficients[3][max_width * n];
   const Place<n> place(rows);

@@ -160,6 +160,7 @@ __device__ void apply(const Gradients<T>& call, const Rows& rows, const Place<n>
 
 template <Mask mask, class T, int n>
 __global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows rows, const T* dy) {
+  begin_kernel();
   using A = Accumulator<T>;
   const Place<n> place(rows);
   if (!place.exists) return;
@@ -199,6 +200,7 @@ __device__ void sum_gradients(const Gradients<T>& call, const Rows& rows, const 
 
 template <Mask mask, class T, int n>
 __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows rows) {
+  begin_kernel();
   using A = Accumulator<T>;
   __shared__ A coefficients[2][max_width * n];
   const Place<n> place(rows);

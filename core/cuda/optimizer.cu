@@ -93,6 +93,7 @@ __device__ void sgd(const Piece<T>& piece, const SgdArenas& arenas,
 
 __global__ void __launch_bounds__(threads)
     sgd_step(Table table, SgdArenas arenas, const SgdGroup* groups) {
+  begin_kernel();
   using Rates = InBoth<SgdRates>;
   for_pieces<Rates>(
       table,
@@ -161,6 +162,7 @@ __device__ void adam(const Piece<T>& piece, const AdamArenas& arenas,
 // All blocks compute with the count of steps raised by one; the last one to finish writes it.
 __global__ void __launch_bounds__(threads)
     adam_step(Table table, AdamArenas arenas, int64_t* steps, const AdamGroup* groups) {
+  begin_kernel();
   using Rates = InBoth<AdamRates>;
   for_pieces<Rates>(
       table,
@@ -194,6 +196,7 @@ struct AverageArenas {
 __global__ void __launch_bounds__(threads)
     average_weights(Table table, AverageArenas arenas, int64_t* updates, double decay,
                     bool warm_up) {
+  begin_kernel();
   const double t = double(*updates), warm = (1 + t) / (10 + t);
   const double rest = 1 - (warm_up ? min(decay, warm) : decay);
   for_pieces<NoRates, Takes::all>(

@@ -21,6 +21,7 @@ struct Unscale {
 // Each block leaves a sum of squares; the last one adds them up, always in the same order.
 __global__ void __launch_bounds__(threads)
     gradient_norm(Table table, const std::byte* grads, double* partials, double* norm) {
+  begin_kernel();
   double sum = 0;
   for_pieces<Unscale>(
       table, [=](const Segment& segment, int) -> Unscale { return {segment.unscale}; },
@@ -68,6 +69,7 @@ struct Factor {
 
 __global__ void __launch_bounds__(threads)
     clip_by_norm(Table table, std::byte* grads, const double* total, double max_norm) {
+  begin_kernel();
   const double norm = *total;
   if (!isfinite(norm) || norm <= max_norm) return;
   const double scale = max_norm / norm;
@@ -86,6 +88,7 @@ struct Limit {
 
 __global__ void __launch_bounds__(threads)
     clip_by_value(Table table, std::byte* grads, double limit) {
+  begin_kernel();
   map_grads<Limit>(
       table, grads,
       [=](const Segment& segment, int) -> InBoth<Limit> {
@@ -122,6 +125,7 @@ struct LossScale {
 // The last block to finish decides for all segments.
 __global__ void __launch_bounds__(threads)
     update_loss_scale(Table table, Segment* segments, const std::byte* grads, LossScale loss) {
+  begin_kernel();
   bool bad = false;
   for_pieces<NoRates, Takes::with_gradient>(
       table, MakeNoRates(), [&](const Row<NoRates>& row, int64_t place) {

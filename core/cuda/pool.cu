@@ -10,6 +10,7 @@ namespace {
 
 template <class T, class Position, int n, class G>
 __global__ void max_forward(const T* x, T* y, Position* position, const G g) {
+  begin_kernel();
   using Index = typename G::Index;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
     const typename G::Place out = g.place(Index(item));
@@ -51,6 +52,7 @@ __global__ void max_forward(const T* x, T* y, Position* position, const G g) {
 
 template <class T, class Position, class G>
 __global__ void max_forward_large(const T* x, T* y, Position* position, const G g) {
+  begin_kernel();
   const int32_t channel = blockIdx.y * blockDim.x + threadIdx.x;
   const int32_t pixel = blockIdx.x, row = pixel / g.out_w;
   const int32_t image = row / g.out_h, out_row = row % g.out_h, out_column = pixel % g.out_w;
@@ -65,6 +67,7 @@ __global__ void max_forward_large(const T* x, T* y, Position* position, const G 
 // Scalars: neighbouring channels have winners in different pixels.
 template <class T, class Position, class G>
 __global__ void max_gather(const T* x, const Position* position, T* y, const G g) {
+  begin_kernel();
   using Index = typename G::Index;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
     const typename G::Place out = g.place(Index(item));

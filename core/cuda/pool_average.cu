@@ -29,6 +29,7 @@ __device__ void add(Accumulator<T> (&sum)[n], const Vector<T, n>& elements, Accu
 
 template <class T, int n, class G>
 __global__ void average_forward(const T* x, T* y, const G g, bool count_padding) {
+  begin_kernel();
   using Index = typename G::Index;
   using A = Accumulator<T>;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
@@ -62,6 +63,7 @@ struct MergedSum {
 
 template <class T, class G>
 __global__ void average_forward_large(const T* x, T* y, const G g, bool count_padding) {
+  begin_kernel();
   using A = Accumulator<T>;
   const int32_t channel = blockIdx.y * blockDim.x + threadIdx.x;
   const int32_t pixel = blockIdx.x, row = pixel / g.out_w;
@@ -74,6 +76,7 @@ __global__ void average_forward_large(const T* x, T* y, const G g, bool count_pa
 
 template <class T, int n, class G>
 __global__ void average_backward(const T* dy, T* dx, const G g, bool count_padding) {
+  begin_kernel();
   using Index = typename G::Index;
   using A = Accumulator<T>;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {

@@ -18,6 +18,7 @@ __device__ void add_won(Accumulator<T> (&sum)[n], const Vector<T, n>& dy,
 
 template <class T, class Position, int n, class G>
 __global__ void max_backward(const T* dy, const Position* position, T* dx, const G g) {
+  begin_kernel();
   using Index = typename G::Index;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
     const typename G::Place in = g.place(Index(item));
@@ -64,6 +65,7 @@ __global__ void max_backward(const T* dy, const Position* position, T* dx, const
 // Where no element is in two windows: a thread for each tile reads its window's gradient once.
 template <class T, class Position, int n, class G>
 __global__ void max_backward_tiles(const T* dy, const Position* position, T* dx, const G g) {
+  begin_kernel();
   using Index = typename G::Index;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
     const typename G::Place tile = g.place(Index(item));

@@ -65,6 +65,7 @@ __device__ inline double unit(const uint32_t* word, double) {
 template <class T>
 __global__ void fill_uniform(T* y, int64_t count, WordSequence sequence, Interval<T> interval,
                              bool vectors) {
+  begin_kernel();
   constexpr int n = group_size<T>, per = sizeof(T) == 8 ? 2 : 1;
   for (int64_t first = first_item() * n; first < count; first += all_threads() * n) {
     uint32_t words[n * per];
@@ -89,6 +90,7 @@ template <class T>
 __global__ void dropout_forward(const T* x, T* y, uint8_t* mask, int64_t count,
                                 WordSequence sequence, Dropping dropping, Accumulator<T> scale,
                                 bool vectors) {
+  begin_kernel();
   constexpr int n = group_size<T>;
   for (int64_t first = first_item() * n; first < count; first += all_threads() * n) {
     const bool whole = vectors && first + n <= count;
@@ -110,6 +112,7 @@ __global__ void dropout_forward(const T* x, T* y, uint8_t* mask, int64_t count,
 template <class T>
 __global__ void dropout_backward(const T* dy, const uint8_t* mask, T* dx, int64_t count,
                                  Accumulator<T> scale, bool vectors) {
+  begin_kernel();
   constexpr int n = group_size<T>;
   for (int64_t first = first_item() * n; first < count; first += all_threads() * n) {
     const bool whole = vectors && first + n <= count;

@@ -88,6 +88,7 @@ __device__ inline Kept merged(Kept (&kept)[n]) {
 // An output for each thread, for few elements of each.
 template <class Kept, class T>
 __global__ void reduce_each(const T* x, Extents extents, Results<Accumulator<T>> results) {
+  begin_kernel();
   const int64_t count = extents.outer * extents.inner;
   for (int64_t i = first_item(); i < count; i += all_threads()) {
     const int64_t outer =
@@ -104,6 +105,7 @@ __global__ void reduce_each(const T* x, Extents extents, Results<Accumulator<T>>
 template <class Kept, class T, int n>
 __global__ void reduce_short_rows(const T* x, Extents extents, Results<Accumulator<T>> results,
                                   int lanes) {
+  begin_kernel();
   const Lanes team(lanes);
   const int64_t at_once = all_threads() / lanes;
   // Whole warps go through the loop together.
@@ -125,6 +127,7 @@ __global__ void reduce_short_rows(const T* x, Extents extents, Results<Accumulat
 template <class Kept, class T>
 __global__ void __launch_bounds__(1024)
     reduce_long_rows(const T* x, Extents extents, Results<Accumulator<T>> results) {
+  begin_kernel();
   constexpr int n = vector_size<T, T>;
   const Block team;
   for (int64_t i = blockIdx.x; i < extents.outer * extents.chunks; i += gridDim.x) {
@@ -152,6 +155,7 @@ __global__ void __launch_bounds__(1024)
 template <class Kept, class T, int n>
 __global__ void __launch_bounds__(1024)
     reduce_columns(const T* x, Extents extents, Results<Accumulator<T>> results) {
+  begin_kernel();
   extern __shared__ double shared[];  // Kept (n, blockDim.y, blockDim.x)
   Kept* const all = reinterpret_cast<Kept*>(shared);
   const int width = int(blockDim.x), height = int(blockDim.y), threads = width * height;

@@ -87,6 +87,7 @@ struct Backward {
 // lanes reduce nothing.
 template <int n, class F>
 __global__ void rows_by_lanes(F f, int64_t rows, int64_t length, int lanes) {
+  begin_kernel();
   const Lanes team(lanes);
   const int64_t teams = all_threads() / lanes, own = first_item() / lanes;
   const int64_t before = first_item() % 32 / lanes;  // teams of the warp before this one
@@ -99,6 +100,7 @@ __global__ void rows_by_lanes(F f, int64_t rows, int64_t length, int lanes) {
 
 template <int n, class F>
 __global__ void __launch_bounds__(512) rows_by_block(F f, int64_t rows, int64_t length) {
+  begin_kernel();
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     f.template run<n>(row * length, Line{length, 1}, Block());
   }
@@ -107,6 +109,7 @@ __global__ void __launch_bounds__(512) rows_by_block(F f, int64_t rows, int64_t 
 // (outer, length, inner) along `length`: a block takes blockDim.x neighbouring columns.
 template <class F>
 __global__ void __launch_bounds__(1024) columns(F f, int64_t count, Line line) {
+  begin_kernel();
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t first = int64_t(blockIdx.x) * blockDim.x; first < count; first += step) {
     const int64_t column = first + threadIdx.x;

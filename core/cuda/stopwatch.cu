@@ -6,6 +6,7 @@ namespace adret::cuda {
 namespace {
 
 __global__ void wait_for(uint64_t nanoseconds) {
+  begin_kernel();
   const auto now = [] {
     uint64_t time;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));

@@ -56,6 +56,13 @@ class Check(unittest.TestCase):
     def test_unfinished_work(self):
         self.assert_breach("core/shape.cpp", "// Owns a thing.\n// TO" + "DO: more\n", "line 2")
 
+    def test_cuda_kernels_begin_alike(self):
+        kernel = ("// Convolution.\ntemplate <class T>\n__global__ void __launch_bounds__(128)\n"
+                  "    conv(const T* x,\n         T* y) {\n  %s\n  y[0] = x[0];\n}\n")
+        self.assertEqual(self.breaches({"core/cuda/conv.cu": kernel % "begin_kernel();"}), [])
+        self.assert_breach("core/cuda/conv.cu", kernel % "const int i = 0;",
+                           "line 3: a CUDA kernel begins with begin_kernel()")
+
     def test_includes_point_one_way(self):
         for path, target in [("core/shape.cpp", "autograd/node.h"), ("autograd/a.cpp", "layers/linear.h"),
                              ("layers/a.cpp", "optim/sgd.h"), ("data/a.cpp", "autograd/node.h"),
