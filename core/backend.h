@@ -30,16 +30,37 @@ class DeviceEvent : public RefCounted {
 // A null one is reached.
 using Moment = IntrusivePtr<DeviceEvent>;
 
+struct MemoryCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
 // Kernel calls that were kept to be done again and again, on the same operands.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // Does them behind all that was run so far; returns when they are on their way.
-  virtual void launch() = 0;
+  // Does them behind all that was run so far; returns when they are on their way. `copies` are the
+  // addresses of this launch for the copies that were captured with GraphOrder::copy, all of them
+  // in their order and of their sizes.
+  virtual void launch(std::span<const MemoryCopy> copies = {}) = 0;
   // What the device runs in a launch: kernels, fills and copies. For reports.
   virtual int64_t nodes() const = 0;
   // Memory that the graph holds for its kernels.
   virtual size_t bytes() const = 0;
+};
+
+// What captured work may say of its calls, which otherwise are done one behind the other. Kernel
+// calls and copies are counted together, from 0 on.
+class GraphOrder {
+ public:
+  static constexpr int lanes = 2;
+  virtual ~GraphOrder() = default;
+  // The calls from here on are made in `lane`: behind those of the same lane so far and behind the
+  // calls `after`, and beside all others. Work begins in lane 0.
+  virtual void lane(int lane, std::span<const size_t> after) = 0;
+  // A copy within the device's memory, whose addresses each launch gives anew.
+  virtual void copy(const MemoryCopy& copy) = 0;
 };
 
 // Host memory that a device can read and write while the host goes on.
@@ -53,12 +74,6 @@ class HostBuffer {
 
  protected:
   void* const data_;
-};
-
-struct MemoryCopy {
-  void* to;
-  const void* from;
-  size_t bytes;
 };
 
 // What a device offers beside computing.
@@ -105,8 +120,12 @@ class DeviceServices {
   // chosen or measured meanwhile. On this device `work` must not copy from or to the host, wait,
   // capture or launch: that throws DeviceError saying what and where. Whatever leaves `work`,
   // nothing is kept then and the device stays usable. Throws OutOfMemory too.
-  virtual std::unique_ptr<DeviceGraph> capture([[maybe_unused]] const std::function<void()>& work) {
+  virtual std::unique_ptr<DeviceGraph> capture(
+      [[maybe_unused]] const std::function<void(GraphOrder&)>& work) {
     return {};
+  }
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) {
+    return capture([&](GraphOrder&) { work(); });
   }
 
   // -- time ------------------------------------------------------------------------------------

@@ -142,10 +142,7 @@ class Kind {
   std::vector<Tensor> run(const Step::Function& function, const std::vector<Tensor>& inputs) {
     ++report_.calls;
     if (options_.mode == StepMode::eager) return call(function, inputs);
-    if (replay_ && last_->is_current()) {
-      take(inputs);
-      return replay();
-    }
+    if (replay_ && last_->is_current()) return replay(inputs);
     if (recordings_ >= most_recordings) return call(function, inputs);
     take(inputs);
     std::vector<Tensor> outputs = record(function);
@@ -163,17 +160,17 @@ class Kind {
     }
   }
 
-  std::vector<Tensor> replay() {
+  std::vector<Tensor> replay(const std::vector<Tensor>& inputs) {
     const NoGrad no_grad;
     last_->host->run_before();
-    replay_->run();
+    std::vector<Tensor> outputs = replay_->run(inputs);
     last_->host->run_after();
     random::set_step_calls(last_->drawn);
     ++report_.replays;
     report_.captured = replay_->captured();
     report_.scratch_bytes = replay_->scratch_bytes();
     report_.reason = replay_->why_not_captured();
-    return copies(replay_->outputs());
+    return outputs;
   }
 
   std::vector<Tensor> record(const Step::Function& function) {
@@ -214,7 +211,7 @@ class Kind {
   // A replay holds its memory from now on, which an eager step would give back.
   void make_replay() {
     try {
-      replay_.emplace(last_->recording, options_.capture);
+      replay_.emplace(last_->recording, inputs_, options_.capture);
     } catch (const OutOfMemory& error) {
       if (options_.mode == StepMode::graph) throw;
       report_.reason = fmt::format("there is no room for a replay: {}", error.what());

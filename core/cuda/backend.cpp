@@ -58,7 +58,7 @@ class CudaBackend final : public Backend, DeviceServices {
     try {
       std::visit([this](const auto& call) { cuda::run(context_, call); }, kernel.any());
       if (context_.capture_gate.is_capturing()) {
-        cuda::check_capture(context_);
+        context_.capture_gate.end_call();
       } else if (waits_) {
         ADRET_CHECK(cudaStreamSynchronize(context_.compute));
       }
@@ -133,7 +133,8 @@ class CudaBackend final : public Backend, DeviceServices {
 
   // -- captured work --
 
-  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override {
+  using DeviceServices::capture;
+  std::unique_ptr<DeviceGraph> capture(const std::function<void(GraphOrder&)>& work) override {
     make_current();
     try {
       return cuda::capture(context_, pool_, work);

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <utility>
 
 namespace adret::cuda {
 
@@ -20,10 +21,10 @@ std::shared_lock<std::shared_mutex> CaptureGate::pass(const char* what, const ch
   return std::shared_lock(mutex_);
 }
 
-CaptureGate::Turn::Turn(CaptureGate& gate) : gate_(gate) {
+CaptureGate::Turn::Turn(CaptureGate& gate, std::function<void()> end_call) : gate_(gate) {
   gate_.refuse_capture("a step is captured", "capture one behind the other");
   gate_.mutex_.lock();
-  gate_.kernels_ = 0;
+  gate_.end_call_ = std::move(end_call);
   gate_.owner_ = std::this_thread::get_id();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
+#include <functional>
 #include <shared_mutex>
 #include <thread>
 
@@ -32,23 +32,23 @@ class CaptureGate {
   // This thread captures while it lives. Throws DeviceError when it does already.
   class Turn {
    public:
-    explicit Turn(CaptureGate& gate);
+    // `end_call` is told of each kernel call.
+    explicit Turn(CaptureGate& gate, std::function<void()> end_call = [] {});
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    // How many kernels were run in it.
-    int64_t kernels() const { return gate_.kernels_; }
 
    private:
     CaptureGate& gate_;
   };
-  // The number, from 1 on, of the kernel that this thread has just run in its turn.
-  int64_t count_kernel() { return ++kernels_; }
+  // To be called by the thread that captures, behind each kernel call. Throws DeviceError when the
+  // call, or something since the one before, broke the capture.
+  void end_call() { end_call_(); }
 
  private:
   mutable std::shared_mutex mutex_;
   std::atomic<std::thread::id> owner_;
-  int64_t kernels_ = 0;
+  std::function<void()> end_call_;
 };
 
 }  // namespace adret::cuda

@@ -9,13 +9,9 @@
 
 namespace adret::cuda {
 
-// DeviceServices::capture, with scratch memory from a private pool beside `pool`. The device must
+// DeviceServices::capture, with scratch memory from private pools beside `pool`. The device must
 // be the current one.
 std::unique_ptr<DeviceGraph> capture(Context& context, const MemoryPool& pool,
-                                     const std::function<void()>& work);
-
-// To be called behind each kernel that is captured. Throws DeviceError when the kernel, or
-// something since the one before, broke the capture.
-void check_capture(Context& context);
+                                     const std::function<void(GraphOrder&)>& work);
 
 }  // namespace adret::cuda

@@ -2,8 +2,10 @@
 #include <adret/core/error.h>
 #include <adret/core/replay/memory_plan.h>
 #include <adret/core/replay/replay.h>
+#include <adret/core/replay/schedule.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <unordered_map>
 
 namespace adret {
@@ -36,95 +38,244 @@ std::vector<bool> find_constants(const Recording& recording, const Numbers& numb
   return constant;
 }
 
-// From the first to the last call that touches it; an output lives on behind the last one, a
-// constant always.
-std::vector<Lifetime> lifetimes(const Recording& recording, const Numbers& numbers,
-                                const std::vector<bool>& constant) {
-  std::vector<Lifetime> lives(recording.placeholders.size());
-  std::vector<bool> seen(lives.size());
-  const auto touch = [&](const TensorView& view, size_t call) {
-    const auto number = numbers.find(view.storage);
-    if (number == numbers.end()) return;
-    Lifetime& life = lives[number->second];
-    if (!seen[number->second]) life = {view.storage->bytes(), call, call};
-    life.last = std::max(life.last, call);
-    seen[number->second] = true;
-  };
-  for (size_t i = 0; i < recording.calls.size(); ++i) {
-    for (const auto& operand : inputs(recording.calls[i].call())) touch(operand.view, i);
-    for (const auto& operand : outputs(recording.calls[i].call())) {
-      if (constant[i]) touch(operand.view, 0);
-      touch(operand.view, constant[i] ? recording.calls.size() : i);
-    }
-  }
-  for (const TensorView& output : recording.outputs) touch(output, recording.calls.size());
-  return lives;
-}
+// Note [Memory beside a lane]
+// What a call of lane 1 touches stays in its place for a while, or the next call of lane 0 that
+// would take the place had to wait for it: as long as the block grows little by it.
+constexpr size_t longest_hold = 1 << 20;
+constexpr size_t small_block = size_t(32) << 20;
 
 }  // namespace
 
-Replay::Replay(const Recording& recording, bool capture)
-    : device_(recording.device), kept_(recording.kept), capture_(capture) {
-  const FunctionScope scope("replayed step");
-  const Numbers numbers = number_placeholders(recording);
-  const std::vector<bool> constant = find_constants(recording, numbers);
-  const std::vector<Lifetime> lives = lifetimes(recording, numbers, constant);
-  const MemoryPlan plan = plan_memory(lives, alignment);
-  planned_bytes_ = plan.bytes;
-  peak_bytes_ = adret::peak_bytes(lives, alignment);
-  block_ = Tensor::empty({int64_t(plan.bytes)}, {.dtype = DType::u8, .device = device_});
-  const auto placed = [&](const TensorView& view) {
-    const auto number = numbers.find(view.storage);
-    if (number == numbers.end()) return view;
+// The list with its copies, while its memory has no place yet.
+class Replay::Draft {
+ public:
+  Draft(const Recording& recording, std::span<const Tensor> inputs)
+      : recording_(recording),
+        numbers_(number_placeholders(recording)),
+        constant_(find_constants(recording, numbers_)) {
+    add_inputs(inputs);
+    for (size_t i = 0; i < recording.calls.size(); ++i) {
+      if (constant_[i]) {
+        constants_.push_back(&recording.calls[i].call());
+        continue;
+      }
+      const Kernel& call = recording.calls[i].call();
+      add({.call = call, .place = recording.places[i]}, runs_beside(call));
+      add_outputs(i);
+    }
+    add_outputs(nobody);
+    plan();
+  }
+
+  struct Entry {
+    Kernel call;
+    std::string place;
+    size_t input = none, output = none;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<int>& lanes() const { return lanes_; }
+  const std::vector<const Kernel*>& constants() const { return constants_; }
+  const MemoryPlan& memory() const { return plan_; }
+  size_t peak_bytes() const { return peak_bytes_; }
+  bool is_placeholder(const TensorView& view) const { return numbers_.contains(view.storage); }
+
+  TensorView placed(const TensorView& view, const Tensor& block) const {
+    const auto number = numbers_.find(view.storage);
+    if (number == numbers_.end()) return view;
     TensorView copy = view;
-    copy.storage = block_.storage().get();
-    copy.data = static_cast<std::byte*>(block_.data()) + plan.offsets[number->second] +
+    copy.storage = block.storage().get();
+    copy.data = static_cast<std::byte*>(block.data()) + plan_.offsets[number->second] +
                 reinterpret_cast<size_t>(view.data);
     return copy;
-  };
-  for (size_t i = 0; i < recording.calls.size(); ++i) {
-    const RewrittenCall& call = recording.calls[i];
-    if (constant[i]) {
-      dispatch(RewrittenCall(call.call(), placed).call());
-      continue;
+  }
+
+ private:
+  void add(Entry entry, bool beside) {
+    entries_.push_back(std::move(entry));
+    lanes_.push_back(beside ? 1 : 0);
+  }
+
+  // The largest input is what the first calls wait for.
+  void add_inputs(std::span<const Tensor> inputs) {
+    const auto largest = std::ranges::max_element(
+        inputs, {}, [](const Tensor& input) { return TensorView(input).bytes(); });
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const TensorView to = inputs[i];
+      if (to.device != recording_.device || to.bytes() == 0) continue;
+      add({.call = kernels::Copy{.x = {}, .y = to}, .place = "inputs", .input = i},
+          i != size_t(largest - inputs.begin()));
     }
-    calls_.emplace_back(call.call(), placed);
-    places_.push_back(recording.places[i]);
-    for (const auto& output : adret::outputs(call.call())) {
+  }
+
+  static constexpr size_t nobody = size_t(-1);
+  // Those that are complete behind the recorded call `i`.
+  void add_outputs(size_t i) {
+    for (size_t output = 0; output < recording_.outputs.size(); ++output) {
+      const TensorView& from = recording_.outputs[output];
+      if (from.bytes() == 0 || last_writer(from) != i) continue;
+      add({.call = kernels::Copy{.x = from, .y = {}}, .place = "outputs", .output = output}, true);
+    }
+  }
+
+  // `nobody` for constants, too.
+  size_t last_writer(const TensorView& view) const {
+    size_t last = nobody;
+    for (size_t i = 0; i < recording_.calls.size(); ++i) {
+      if (constant_[i]) continue;
+      for (const auto& written : outputs(recording_.calls[i].call())) {
+        if (written.view.storage == view.storage) last = i;
+      }
+    }
+    return last;
+  }
+
+  void plan() {
+    const size_t plain = plan_memory(lifetimes(0), alignment).bytes;
+    for (size_t hold = longest_hold;; hold /= 4) {
+      const std::vector<Lifetime> lives = lifetimes(hold);
+      plan_ = plan_memory(lives, alignment);
+      peak_bytes_ = adret::peak_bytes(lives, alignment);
+      if (hold == 0 || plan_.bytes <= std::max(plain + plain / 50, small_block)) return;
+    }
+  }
+
+  // From the first to the last call that touches it, and `hold` calls longer if that is one of
+  // lane 1; a constant lives always.
+  std::vector<Lifetime> lifetimes(size_t hold) const {
+    std::vector<Lifetime> lives(recording_.placeholders.size());
+    std::vector<bool> seen(lives.size());
+    const auto touch = [&](const TensorView& view, size_t first, size_t last) {
+      const auto number = numbers_.find(view.storage);
+      if (number == numbers_.end()) return;
+      Lifetime& life = lives[number->second];
+      if (!seen[number->second]) life = {view.storage->bytes(), first, last};
+      life.last = std::max(life.last, last);
+      seen[number->second] = true;
+    };
+    for (const Kernel* const call : constants_) {
+      for (const auto& operand : outputs(*call)) touch(operand.view, 0, entries_.size());
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const size_t last = lanes_[i] == 0 ? i : std::min(i + hold, entries_.size());
+      for (const auto& operand : inputs(entries_[i].call)) touch(operand.view, i, last);
+      for (const auto& operand : outputs(entries_[i].call)) touch(operand.view, i, last);
+    }
+    return lives;
+  }
+
+  const Recording& recording_;
+  const Numbers numbers_;
+  const std::vector<bool> constant_;
+  std::vector<const Kernel*> constants_;
+  std::vector<Entry> entries_;
+  std::vector<int> lanes_;
+  MemoryPlan plan_;
+  size_t peak_bytes_ = 0;
+};
+
+Replay::Replay(const Recording& recording, std::vector<Tensor> inputs, bool capture)
+    : device_(recording.device),
+      kept_(recording.kept),
+      inputs_(std::move(inputs)),
+      capture_(capture) {
+  const FunctionScope scope("replayed step");
+  const Draft draft(recording, inputs_);
+  planned_bytes_ = draft.memory().bytes;
+  peak_bytes_ = draft.peak_bytes();
+  block_ = Tensor::empty({int64_t(planned_bytes_)}, {.dtype = DType::u8, .device = device_});
+  const auto placed = [&](const TensorView& view) { return draft.placed(view, block_); };
+  for (const Kernel* const call : draft.constants()) dispatch(RewrittenCall(*call, placed).call());
+  std::vector<const Kernel*> calls;
+  for (const Draft::Entry& entry : draft.entries()) {
+    calls_.emplace_back(entry, placed);
+    calls.push_back(&calls_.back().kernel.call());
+    for (const auto& output : adret::outputs(entry.call)) {
       Storage* const storage = output.view.storage;
-      if (!storage || numbers.contains(storage)) continue;
+      if (!storage || draft.is_placeholder(output.view)) continue;
       if (std::ranges::find(written_, storage) == written_.end()) written_.push_back(storage);
     }
   }
-  for (const TensorView& output : recording.outputs) {
-    const TensorView view = placed(output);
-    outputs_.push_back(Tensor::over(IntrusivePtr<Storage>(view.storage), view));
-  }
+  const std::vector<Scheduled> order = schedule(calls, draft.lanes());
+  for (size_t i = 0; i < calls.size(); ++i) calls_[i].order = order[i];
+  for (const TensorView& output : recording.outputs) outputs_.push_back(placed(output));
 }
 
-void Replay::run() {
+std::vector<Tensor> Replay::run(std::span<const Tensor> inputs) {
   if (capture_ && runs_ > 0 && !graph_ && why_not_captured_.empty() && !is_watched()) capture();
   ++runs_;
+  std::vector<Tensor> outputs = empty_outputs();
   if (graph_ && !is_watched()) {
-    graph_->launch();
+    graph_->launch(copies(inputs, outputs));
   } else {
-    make_calls();
+    for (const Call& call : calls_) run_call(call, inputs, outputs);
   }
   raise_versions();
+  return outputs;
 }
 
-void Replay::make_calls() {
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    const NameScope place(places_[i].c_str());
-    dispatch(calls_[i].call());
+size_t Replay::calls() const {
+  return size_t(std::ranges::count_if(
+      calls_, [](const Call& call) { return call.input == none && call.output == none; }));
+}
+
+std::vector<Tensor> Replay::empty_outputs() const {
+  std::vector<Tensor> outputs;
+  for (const TensorView& view : outputs_) {
+    outputs.push_back(Tensor::empty(view.shape, {.dtype = view.dtype, .device = view.device}));
   }
+  return outputs;
+}
+
+void Replay::run_call(const Call& call, std::span<const Tensor> inputs,
+                      std::span<const Tensor> outputs) const {
+  const NameScope place(call.place.c_str());
+  if (call.input == none && call.output == none) return dispatch(call.kernel.call());
+  kernels::Copy copy = std::get<kernels::Copy>(call.kernel.call().any());
+  if (call.input != none) copy.x = inputs[call.input];
+  if (call.output != none) copy.y = outputs[call.output];
+  adret::run(copy);
+}
+
+std::vector<MemoryCopy> Replay::copies(std::span<const Tensor> inputs,
+                                       std::span<const Tensor> outputs) const {
+  std::vector<MemoryCopy> copies;
+  for (const Call& call : calls_) {
+    if (call.input != none) {
+      const TensorView to = inputs_[call.input];
+      copies.push_back({to.data, inputs[call.input].data(), to.bytes()});
+    } else if (call.output != none) {
+      const TensorView& from = outputs_[call.output];
+      copies.push_back({outputs[call.output].data(), from.data, from.bytes()});
+    }
+  }
+  return copies;
 }
 
 void Replay::capture() {
   try {
-    graph_ = backend_for(device_).services().capture([this] { make_calls(); });
+    graph_ = backend_for(device_).services().capture(
+        [this](GraphOrder& order) { capture_calls(order); });
   } catch (const Error& error) {
     why_not_captured_ = error.what();
+  }
+}
+
+void Replay::capture_calls(GraphOrder& order) const {
+  static const bool lanes = std::getenv("ADRET_LANES") == nullptr;
+  int lane = 0;
+  for (const Call& call : calls_) {
+    const NameScope place(call.place.c_str());
+    if (lanes && (call.order.lane != lane || !call.order.after.empty())) {
+      order.lane(lane = call.order.lane, call.order.after);
+    }
+    if (call.input == none && call.output == none) {
+      dispatch(call.kernel.call());
+      continue;
+    }
+    // Any address will do until the first launch.
+    const TensorView own = call.input != none ? TensorView(inputs_[call.input])
+                                              : outputs_[call.output];
+    order.copy({own.data, own.data, own.bytes()});
   }
 }
 

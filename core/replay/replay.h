@@ -4,11 +4,13 @@
 
 #include <adret/core/backend.h>
 #include <adret/core/decorators/record.h>
+#include <adret/core/replay/schedule.h>
 #include <adret/core/tensor.h>
 
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,17 +19,18 @@ namespace adret {
 // Note [Replays]
 // The first run makes the calls one by one, so that the device chooses its algorithms for the new
 // places; the second captures them. Capturing changes no bit: a replay that is not captured is the
-// reference of one that is.
+// reference of one that is. Inputs are copied to where the recording found them, outputs to memory
+// of the caller's own, as part of the list.
 class Replay {
  public:
-  // Throws OutOfMemory.
-  explicit Replay(const Recording& recording, bool capture = true);
+  // `inputs` is the memory that the recorded calls read them from. Throws OutOfMemory.
+  Replay(const Recording& recording, std::vector<Tensor> inputs, bool capture = true);
 
-  // All calls, on what their inputs hold now. Outputs hold what they hold until the next run.
-  void run();
-  const std::vector<Tensor>& outputs() const { return outputs_; }
+  // All calls, on these inputs and on what the other memory that they read holds now.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
 
-  size_t calls() const { return calls_.size(); }
+  // Without the copies.
+  size_t calls() const;
   // Of the planned block, and what lives in it at the fullest moment.
   size_t planned_bytes() const { return planned_bytes_; }
   size_t peak_bytes() const { return peak_bytes_; }
@@ -38,16 +41,36 @@ class Replay {
   const std::string& why_not_captured() const { return why_not_captured_; }
 
  private:
-  void make_calls();
+  static constexpr size_t none = size_t(-1);
+  class Draft;  // of the list, before its memory has places
+  struct Call {
+    template <class Entry, class Placed>
+    Call(const Entry& entry, const Placed& placed)
+        : kernel(entry.call, placed),
+          place(entry.place),
+          input(entry.input),
+          output(entry.output) {}
+    RewrittenCall kernel;
+    std::string place;
+    // Of a kernels::Copy, whose other side is the caller's.
+    size_t input, output;
+    Scheduled order;
+  };
+
+  void run_call(const Call& call, std::span<const Tensor> inputs,
+                std::span<const Tensor> outputs) const;
   void capture();
+  void capture_calls(GraphOrder& order) const;
+  std::vector<MemoryCopy> copies(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
+  std::vector<Tensor> empty_outputs() const;
   void raise_versions();
 
   const Device device_;
-  std::vector<std::string> places_;  // of the calls
   const std::vector<IntrusivePtr<Storage>> kept_;
+  const std::vector<Tensor> inputs_;
+  std::vector<TensorView> outputs_;  // in the block, or in what is kept
   Tensor block_;
-  std::deque<RewrittenCall> calls_;
-  std::vector<Tensor> outputs_;
+  std::deque<Call> calls_;
   std::vector<Storage*> written_;  // of what is kept
   size_t planned_bytes_ = 0, peak_bytes_ = 0;
   bool capture_;

@@ -253,7 +253,7 @@ TEST_F(ConvPlanTest, NothingIsChosenWhileCapturing) {
   const Conv conv(16, 32, 64, 64, 3);
   ConvPlanCache cache(context(), &file);
   MemoryPool& pool = backend_for(Device::cuda()).services().pool();
-  const auto work = [&] { cache.run(conv.problem, conv.operands()); };
+  const auto work = [&](auto&...) { cache.run(conv.problem, conv.operands()); };
   test::expect_error<DeviceError>(
       [&] { return capture(context(), pool, work) != nullptr; },
       "[capture] a convolution's plan is chosen inside a captured step; run the same calls once");
