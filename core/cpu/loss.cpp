@@ -134,6 +134,14 @@ void backward(const kernels::CrossEntropyBackward& call) {
 
 void run(const kernels::CrossEntropyForward& call) {
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) { forward<decltype(zero)>(call); });
+  if (!call.dlogits.defined()) return;
+  run(kernels::CrossEntropyBackward{.logits = call.logits,
+                                    .labels = call.labels,
+                                    .log_sum_exp = call.log_sum_exp,
+                                    .counted = call.counted,
+                                    .dloss = call.dloss,
+                                    .dlogits = call.dlogits,
+                                    .loss_params = call.loss_params});
 }
 
 void run(const kernels::CrossEntropyBackward& call) {

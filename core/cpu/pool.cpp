@@ -82,7 +82,8 @@ class MaxPool {
         x_(call.x.as<T>()),
         x_end_(x_ + call.x.numel()),
         y_(call.y.as<T>()),
-        position_(call.position.as<Position>()) {}
+        position_(call.position.as<Position>()),
+        relu_(call.activation == kernels::Activation::relu) {}
 
   // Output rows begin..end of all images.
   void rows(int64_t begin, int64_t end) const {
@@ -128,6 +129,11 @@ class MaxPool {
         winner = wins ? Index{} + tap : winner;
       }
     }
+    if (relu_) {
+      const Index zero = best <= T(0);
+      best = zero ? Vector<T>{} : best;
+      winner = zero ? Index{} + LaneInt<T>(g_.pool.kernel.area()) : winner;
+    }
     const bool whole = at + lanes<T> <= y_end;
     store_some(y_ + at, best, whole ? lanes<T> : count);
     if (!position_) return;
@@ -143,6 +149,7 @@ class MaxPool {
   const T *const x_, *const x_end_;
   T* const y_;
   Position* const position_;
+  const bool relu_;
 };
 
 // dx where windows tile the image: every element is written once, in order.
@@ -217,6 +224,7 @@ void each_winner(const PoolGeometry& g, const Position* position, F f) {
     each_window(g, row, [&](const Span& r, const Span& c, int64_t at) {
       for (int64_t channel = 0; channel < g.channels; ++channel) {
         const int64_t winner = position[at + channel];
+        if (winner == g.pool.kernel.area()) continue;  // none: see MaxPool2dForward
         f(at + channel, g.offset(r, c, winner / kernel_w, winner % kernel_w) + channel);
       }
     });

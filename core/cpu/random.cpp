@@ -159,10 +159,14 @@ void run(const kernels::DropoutForward& call) {
     T* y = call.y.as<T>();
     uint8_t* mask = call.mask.as<uint8_t>();
     const auto scale = Computed<T>(all ? 0 : 1 / (1 - call.p));
+    const bool relu = call.activation == kernels::Activation::relu;
     for_groups<1>(call.y.numel(), {call.key, call.step},
                   [=](int64_t first, int64_t count, const uint32_t* words) {
                     uint8_t kept[buffered_words];
                     for (int64_t i = 0; i < count; ++i) kept[i] = (words[i] >= bound) & !all;
+                    if (relu) {
+                      for (int64_t i = 0; i < count; ++i) kept[i] &= !(x[first + i] <= T(0));
+                    }
                     std::copy_n(kept, count, mask + first);
                     keep(x + first, kept, scale, y + first, count);
                   });

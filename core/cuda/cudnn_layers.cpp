@@ -167,8 +167,8 @@ bool cudnn_can(const kernels::UnaryBackward& call) {
 }
 
 bool cudnn_can(const kernels::MaxPool2dForward& call) {
-  return !call.position.defined() && countable(call.x) && countable(call.y) &&
-         windows_inside(call.x, call.y, call.pool);
+  return call.activation == kernels::Activation::none && !call.position.defined() &&
+         countable(call.x) && countable(call.y) && windows_inside(call.x, call.y, call.pool);
 }
 
 bool cudnn_can(const kernels::AvgPool2dForward& call) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -137,9 +138,10 @@ void launch(const Context& context, void (*kernel)(Parameters...), const Grid& g
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = context.compute;
   cudaLaunchAttribute early{};
+  static const bool pdl = std::getenv("ADRET_NOPDL") == nullptr;
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  if (context.properties.major >= 9) {
+  if (context.properties.major >= 9 && pdl) {
     config.attrs = &early;
     config.numAttrs = 1;
   }

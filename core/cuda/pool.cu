@@ -9,7 +9,7 @@ namespace adret::cuda {
 namespace {
 
 template <class T, class Position, int n, class G>
-__global__ void max_forward(const T* x, T* y, Position* position, const G g) {
+__global__ void max_forward(const T* x, T* y, Position* position, const G g, bool relu) {
   begin_kernel();
   using Index = typename G::Index;
   for (int64_t item = first_item(); item < g.items(); item += all_threads()) {
@@ -45,20 +45,21 @@ __global__ void max_forward(const T* x, T* y, Position* position, const G g) {
         }
       }
     }
+    if (relu) best.rectify(int32_t(g.kernel_h() * g.kernel_w()));
     store_vector(y + item * n, best.values());
     if (position) store_vector(position + item * n, best.template taps<Position>());
   }
 }
 
 template <class T, class Position, class G>
-__global__ void max_forward_large(const T* x, T* y, Position* position, const G g) {
+__global__ void max_forward_large(const T* x, T* y, Position* position, const G g, bool relu) {
   begin_kernel();
   const int32_t channel = blockIdx.y * blockDim.x + threadIdx.x;
   const int32_t pixel = blockIdx.x, row = pixel / g.out_w;
   const int32_t image = row / g.out_h, out_row = row % g.out_h, out_column = pixel % g.out_w;
-  const auto best =
-      reduce_window<MergedBest<Accumulator<T>>>(x, g, image, out_row, out_column, channel);
+  auto best = reduce_window<MergedBest<Accumulator<T>>>(x, g, image, out_row, out_column, channel);
   if (threadIdx.y != 0 || channel >= g.channels) return;
+  if (relu && best.value <= 0) best = {0, int32_t(g.kernel_h() * g.kernel_w())};
   const int32_t at = pixel * g.channels + channel;
   y[at] = narrow<T>(best.value);
   if (position) position[at] = Position(best.tap);
@@ -84,10 +85,11 @@ void run_forward(Context& context, const kernels::MaxPool2dForward& call) {
   const T* x = call.x.as<T>();
   T* y = call.y.as<T>();
   Position* position = call.position.as<Position>();
+  const bool relu = call.activation == kernels::Activation::relu;
   if (few_large_windows(context, sizes)) {
     const PoolGeometry<int32_t> g(sizes, sizes.images, PoolItems::outputs, 1);
     launch(context, max_forward_large<T, Position, PoolGeometry<int32_t>>, large_window_grid(sizes),
-           x, y, position, g);
+           x, y, position, g, relu);
     return;
   }
   constexpr int lanes = 16 / int(sizeof(T));
@@ -100,7 +102,7 @@ void run_forward(Context& context, const kernels::MaxPool2dForward& call) {
     const G g(sizes, images, PoolItems::outputs, n);
     const int64_t out = first * sizes.y_image();
     launch(context, max_forward<T, Position, n, G>, grid_for(context, g.items()),
-           x + first * sizes.x_image(), y + out, position ? position + out : nullptr, g);
+           x + first * sizes.x_image(), y + out, position ? position + out : nullptr, g, relu);
   });
 }
 

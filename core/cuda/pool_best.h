@@ -30,6 +30,14 @@ class Best {
       tap_[i] = wins ? tap : tap_[i];
     }
   }
+  // ReLU; where its gradient is zero the tap is `none`.
+  __device__ void rectify(int32_t none) {
+    for (int i = 0; i < n; ++i) {
+      const bool zero = value_[i] <= 0;
+      value_[i] = zero ? Accumulator<T>(0) : value_[i];
+      tap_[i] = zero ? none : tap_[i];
+    }
+  }
   __device__ Vector<T, n> values() const {
     Vector<T, n> values;
     for (int i = 0; i < n; ++i) values.at[i] = narrow<T>(value_[i]);
@@ -78,6 +86,15 @@ class Best<T, n> {
       const uint32_t wins = __hgtu2_mask(value, best) & __heq2_mask(best, best);
       value_.at[i] = (words.at[i] & wins) | (value_.at[i] & ~wins);
       tap_.at[i] = (both(tap) & wins) | (tap_.at[i] & ~wins);
+    }
+  }
+  __device__ void rectify(int32_t none) {
+    const Vector<T, 2> zeros = {narrow<T>(0), narrow<T>(0)};
+    const Pair zero = pair(reinterpret_cast<const uint32_t&>(zeros));
+    for (int i = 0; i < n / 2; ++i) {
+      const uint32_t is_zero = __hle2_mask(pair(value_.at[i]), zero);
+      value_.at[i] &= ~is_zero;
+      tap_.at[i] = (both(none) & is_zero) | (tap_.at[i] & ~is_zero);
     }
   }
   __device__ Vector<T, n> values() const { return reinterpret_cast<const Vector<T, n>&>(value_); }

@@ -83,7 +83,7 @@ __global__ void fill_uniform(T* y, int64_t count, WordSequence sequence, Interva
 
 struct Dropping {
   uint32_t bound;  // dropped below it
-  bool all;
+  bool all, relu;
 };
 
 template <class T>
@@ -101,7 +101,8 @@ __global__ void dropout_forward(const T* x, T* y, uint8_t* mask, int64_t count,
     Group<uint8_t, n> kept;
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      kept[i] = words[i] >= dropping.bound && !dropping.all;
+      kept[i] =
+          words[i] >= dropping.bound && !dropping.all && !(dropping.relu && widen(group[i]) <= 0);
       group[i] = narrow<T>(kept[i] ? widen(group[i]) * scale : 0);
     }
     kept.store(mask + first, count - first, whole);
@@ -170,7 +171,8 @@ void run(Context& context, const kernels::DropoutForward& call) {
     const int64_t count = call.y.numel();
     launch(context, dropout_forward<T>, grid_for(context, divide_up(count, group_size<T>)),
            call.x.as<T>(), call.y.as<T>(), call.mask.as<uint8_t>(), count,
-           WordSequence(call.key, call.step), Dropping{uint32_t(threshold), all},
+           WordSequence(call.key, call.step),
+           Dropping{uint32_t(threshold), all, call.activation == kernels::Activation::relu},
            Accumulator<T>(all ? 0 : 1 / (1 - call.p)),
            aligned_16(call.x.data, call.y.data) && aligned(call.mask.data, group_size<T>));
   });

@@ -222,6 +222,9 @@ std::string Conv2dForward::params() const {
 }
 std::string Conv2dBackwardInput::params() const { return to_string(conv) + suffix(math); }
 std::string Conv2dBackwardWeight::params() const { return to_string(conv) + suffix(math); }
+std::string MaxPool2dForward::params() const {
+  return fmt::format("{} activation {}", to_string(pool), to_string(activation));
+}
 std::string BatchNormForward::params() const {
   return fmt::format("momentum {} epsilon {} activation {}", momentum, epsilon,
                      to_string(activation));
@@ -265,7 +268,9 @@ double RandomUniform::last() const {
 std::string RandomNormal::params() const {
   return fmt::format("{} mean {} std {}", draw(key), mean, std);
 }
-std::string DropoutForward::params() const { return fmt::format("{} p {}", draw(key), p); }
+std::string DropoutForward::params() const {
+  return fmt::format("{} p {} activation {}", draw(key), p, to_string(activation));
+}
 std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
 std::string AugmentImages::params() const {
   return fmt::format("{} {}", draw(key), to_string(augment));

@@ -24,17 +24,20 @@ std::string to_string(const CrossEntropyParams& params);
 // that count, 0 when there are none. log_sum_exp (N) and the number that count (`counted`, scalar)
 // are kept for the backward; all three are f32, f64 for f64 logits.
 // A label out of range, which callers refuse, makes that sample's loss and gradient NaN.
+// If `dlogits` is defined, it gets the gradient too, as of CrossEntropyBackward for `dloss`.
 struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy_forward";
-  TensorView logits, labels, loss, log_sum_exp, counted;
+  TensorView logits, labels, loss, log_sum_exp, counted, dloss, dlogits;
   CrossEntropyParams loss_params;
 
-  auto inputs() const { return operands(Operand{"logits", logits}, Operand{"labels", labels}); }
+  auto inputs() const {
+    return operands(Operand{"logits", logits}, Operand{"labels", labels}, Operand{"dloss", dloss});
+  }
   auto outputs() const {
     return operands(Operand{"loss", loss}, Operand{"log_sum_exp", log_sum_exp},
-                    Operand{"counted", counted});
+                    Operand{"counted", counted}, Operand{"dlogits", dlogits});
   }
-  double flops() const { return 4.0 * double(logits.numel()); }
+  double flops() const { return (dlogits.defined() ? 8.0 : 4.0) * double(logits.numel()); }
   std::string params() const { return to_string(loss_params); }
 };
 

@@ -1,6 +1,7 @@
 // Max and average pooling of images (N, H, W, C).
 #pragma once
 
+#include <adret/core/kernels/matmul.h>
 #include <adret/core/kernels/operand.h>
 #include <adret/core/size2.h>
 
@@ -15,18 +16,21 @@ struct Pool2dParams {
 };
 std::string to_string(const Pool2dParams& params);
 
-// y = the largest of each window; padding never wins; NaN wins. `position`, if defined, gets the
-// winner's place in its window, kh * KW + kw, the first of equals: u8 for windows of up to 256
-// elements, else i32.
+// y = activation(the largest of each window); padding never wins; NaN wins. `position`, if defined,
+// gets the winner's place in its window, kh * KW + kw, the first of equals: u8 for windows of up to
+// 256 elements, else i32. The activation is none or relu; where relu's gradient is zero, `position`
+// is that of no element, KH * KW, so that the backward pass is the same: of windows of up to 255
+// elements for u8.
 struct MaxPool2dForward {
   static constexpr const char* name = "max_pool2d_forward";
   TensorView x, y, position;
   Pool2dParams pool;
+  Activation activation = Activation::none;
 
   auto inputs() const { return operands(Operand{"x", x}); }
   auto outputs() const { return operands(Operand{"y", y}, Operand{"position", position}); }
   double flops() const { return double(y.numel() * pool.kernel.area()); }
-  std::string params() const { return to_string(pool); }
+  std::string params() const;
 };
 
 // dx = dy at each window's winner, summed where windows overlap.

@@ -1,6 +1,7 @@
 // Random fills and dropout from counter-based random numbers.
 #pragma once
 
+#include <adret/core/kernels/matmul.h>
 #include <adret/core/kernels/operand.h>
 #include <adret/core/random.h>
 
@@ -45,11 +46,14 @@ struct RandomNormal {
 
 // Dropout (Srivastava et al. 2014): mask (u8) is 0 with probability p, else 1; y = x * mask / (1 -
 // p), exactly 0 where dropped, also for p = 1. One word an element, dropped when word < p * 2^32.
+// With the activation relu the mask is 0 also where x <= 0, so that the backward pass is that of
+// relu and dropout.
 struct DropoutForward {
   static constexpr const char* name = "dropout_forward";
   TensorView x, step, y, mask;
   RandomKey key;
   double p = 0.5;
+  Activation activation = Activation::none;
 
   auto inputs() const { return operands(Operand{"x", x}, Operand{"step", step}); }
   auto outputs() const { return operands(Operand{"y", y}, Operand{"mask", mask}); }

@@ -1,5 +1,6 @@
 // Placing a recording's memory, and running its calls.
 #include <adret/core/error.h>
+#include <adret/core/replay/fuse.h>
 #include <adret/core/replay/memory_plan.h>
 #include <adret/core/replay/replay.h>
 #include <adret/core/replay/schedule.h>
@@ -19,18 +20,18 @@ using Numbers = std::unordered_map<const Storage*, size_t>;
 constexpr size_t largest_constant = 4096;
 
 // Which calls fill memory that no other call writes to: what they leave is the same in every run.
-std::vector<bool> find_constants(const Recording& recording, const Numbers& numbers) {
-  std::vector<int> writers(recording.placeholders.size());
-  for (const RewrittenCall& call : recording.calls) {
-    for (const auto& output : outputs(call.call())) {
+std::vector<bool> find_constants(const std::vector<ListedCall>& list, const Numbers& numbers) {
+  std::vector<int> writers(numbers.size());
+  for (const ListedCall& one : list) {
+    for (const auto& output : outputs(one.call)) {
       if (const auto it = numbers.find(output.view.storage); it != numbers.end()) {
         ++writers[it->second];
       }
     }
   }
   std::vector<bool> constant;
-  for (const RewrittenCall& call : recording.calls) {
-    const auto* const fill = std::get_if<kernels::Fill>(&call.call().any());
+  for (const ListedCall& one : list) {
+    const auto* const fill = std::get_if<kernels::Fill>(&one.call.any());
     const auto it = fill ? numbers.find(fill->y.storage) : numbers.end();
     constant.push_back(it != numbers.end() && writers[it->second] == 1 &&
                        fill->y.storage->bytes() <= largest_constant);
@@ -52,15 +53,15 @@ class Replay::Draft {
   Draft(const Recording& recording, std::span<const Tensor> inputs)
       : recording_(recording),
         numbers_(number_placeholders(recording)),
-        constant_(find_constants(recording, numbers_)) {
+        list_(fuse(recording)),
+        constant_(find_constants(list_, numbers_)) {
     add_inputs(inputs);
-    for (size_t i = 0; i < recording.calls.size(); ++i) {
+    for (size_t i = 0; i < list_.size(); ++i) {
       if (constant_[i]) {
-        constants_.push_back(&recording.calls[i].call());
+        constants_.push_back(&list_[i].call);
         continue;
       }
-      const Kernel& call = recording.calls[i].call();
-      add({.call = call, .place = recording.places[i]}, runs_beside(call));
+      add({.call = list_[i].call, .place = list_[i].place}, runs_beside(list_[i].call));
       add_outputs(i);
     }
     add_outputs(nobody);
@@ -108,7 +109,7 @@ class Replay::Draft {
   }
 
   static constexpr size_t nobody = size_t(-1);
-  // Those that are complete behind the recorded call `i`.
+  // Those that are complete behind the call `i`.
   void add_outputs(size_t i) {
     for (size_t output = 0; output < recording_.outputs.size(); ++output) {
       const TensorView& from = recording_.outputs[output];
@@ -120,9 +121,9 @@ class Replay::Draft {
   // `nobody` for constants, too.
   size_t last_writer(const TensorView& view) const {
     size_t last = nobody;
-    for (size_t i = 0; i < recording_.calls.size(); ++i) {
+    for (size_t i = 0; i < list_.size(); ++i) {
       if (constant_[i]) continue;
-      for (const auto& written : outputs(recording_.calls[i].call())) {
+      for (const auto& written : outputs(list_[i].call)) {
         if (written.view.storage == view.storage) last = i;
       }
     }
@@ -165,6 +166,7 @@ class Replay::Draft {
 
   const Recording& recording_;
   const Numbers numbers_;
+  const std::vector<ListedCall> list_;
   const std::vector<bool> constant_;
   std::vector<const Kernel*> constants_;
   std::vector<Entry> entries_;
@@ -273,8 +275,8 @@ void Replay::capture_calls(GraphOrder& order) const {
       continue;
     }
     // Any address will do until the first launch.
-    const TensorView own = call.input != none ? TensorView(inputs_[call.input])
-                                              : outputs_[call.output];
+    const TensorView own =
+        call.input != none ? TensorView(inputs_[call.input]) : outputs_[call.output];
     order.copy({own.data, own.data, own.bytes()});
   }
 }

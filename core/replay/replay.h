@@ -61,7 +61,8 @@ class Replay {
                 std::span<const Tensor> outputs) const;
   void capture();
   void capture_calls(GraphOrder& order) const;
-  std::vector<MemoryCopy> copies(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
+  std::vector<MemoryCopy> copies(std::span<const Tensor> inputs,
+                                 std::span<const Tensor> outputs) const;
   std::vector<Tensor> empty_outputs() const;
   void raise_versions();
 

@@ -33,7 +33,8 @@ bool meet(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 struct Touched {
   std::vector<Range> reads, writes;
-  explicit Touched(const Kernel& call) : reads(ranges(inputs(call))), writes(ranges(outputs(call))) {}
+  explicit Touched(const Kernel& call)
+      : reads(ranges(inputs(call))), writes(ranges(outputs(call))) {}
   bool conflicts(const Touched& other) const {
     return meet(writes, other.writes) || meet(writes, other.reads) || meet(reads, other.writes);
   }

@@ -1,0 +1,132 @@
+// The gradient of cross-entropy: a team of threads takes a sample.
+#include <adret/core/cuda/exp_sum.h>
+#include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/loss_rows.h>
+#include <adret/core/cuda/team.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+namespace adret::cuda {
+
+using kernels::Reduction;
+
+namespace {
+
+constexpr int64_t warp_classes = 512;  // samples of more classes have a block each
+
+// Rounding a log_sum_exp of this size in f32 changes the softmax by 5e-7 of its value. f64 is for
+// checks, and takes no such liberty.
+template <class A>
+constexpr int large_log_sum = std::is_same_v<A, double> ? -1 : 16;
+
+template <class T>
+struct Backward {
+  using A = Accumulator<T>;
+  const T* logits;
+  Labels labels;
+  const A *log_sum_exp, *counted, *dloss;
+  T* dlogits;
+  A smoothing;
+  Reduction reduction;
+
+  // (softmax - target) * scale. log_sum_exp is rounded, which matters when it is large: the
+  // exponentials are summed again then. Teams within a warp agree on it by a vote.
+  template <int n, class Team>
+  __device__ void run(int64_t sample, int64_t classes, const Team& team) const {
+    using Values = const Vector<T, n>[1];
+    const int64_t own = sample < 0 ? 0 : sample, width = sample < 0 ? 0 : classes;
+    const T* const x = logits + own * classes;
+    T* const dx = dlogits + own * classes;
+    const int64_t label = labels[own];
+    const Line line{width, 1};
+    A pivot = log_sum_exp[own], normaliser = 1;
+    if (__any_sync(~0u, fabs(pivot) > large_log_sum<A>)) {
+      ExpSum<A> sums;
+      for_vectors<n>({x}, line, team, [&](int64_t, Values& in) { sums.add(in[0]); });
+      sums = team.reduce(sums);
+      pivot = sums.largest;
+      normaliser = A(1) / sums.sum;
+    }
+    A scale = dloss[reduction == Reduction::none ? own : 0];
+    if (reduction == Reduction::mean) scale /= max(*counted, A(1));
+    if (label < 0 || label >= classes) scale = A(NAN);
+    const bool counts = label != labels.ignore_index;
+    const A factor = scale * normaliser, share = scale * smoothing / A(classes);
+    const A at_label = scale * (1 - smoothing);
+    for_vectors<n>({x}, line, team, [&](int64_t c, Values& in) {
+      Vector<T, n> out;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        A value = exp(widen<T>(in[0].at[k]) - pivot) * factor - share;
+        if (c + k == label) value -= at_label;
+        out.at[k] = narrow<T>(counts ? value : A(0));
+      }
+      *reinterpret_cast<Vector<T, n>*>(dx + c) = out;
+    });
+  }
+};
+
+template <int n, class T>
+__global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
+  begin_kernel();
+  for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
+    f.template run<n>(sample, samples.classes, Lanes(lanes));
+  });
+}
+
+template <int n, class T>
+__global__ void __launch_bounds__(512) backward_by_block(Backward<T> f, Samples samples) {
+  begin_kernel();
+  for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
+    f.template run<n>(i, samples.classes, Block());
+  }
+}
+
+int lanes_for(int64_t vectors) {
+  return int(std::min<uint64_t>(32, std::bit_ceil(uint64_t(std::max<int64_t>(1, vectors)))));
+}
+
+template <int n, class T>
+void backward(Context& context, const Backward<T>& f, Samples samples) {
+  const int64_t vectors = samples.classes / n;
+  if (samples.classes <= warp_classes) {
+    const int lanes = lanes_for(vectors);
+    launch(context, backward_by_lanes<n, T>, grid_for(context, samples.count * lanes, 128), f,
+           samples, lanes);
+    return;
+  }
+  const int64_t most = int64_t(context.multiprocessors()) * 64;
+  launch(context, backward_by_block<n, T>,
+         {.blocks = unsigned(std::min(samples.count, most)), .threads = threads_for_row(vectors)},
+         f, samples);
+}
+
+}  // namespace
+
+void run(Context& context, const kernels::CrossEntropyBackward& call) {
+  const Samples samples{call.logits.shape[0], call.logits.shape[1]};
+  if (samples.count == 0 || samples.classes == 0) return;
+  dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulator<T>;
+    const Backward<T> f{.logits = call.logits.as<T>(),
+                        .labels = labels_of(call.labels, call.loss_params),
+                        .log_sum_exp = call.log_sum_exp.as<A>(),
+                        .counted = call.counted.as<A>(),
+                        .dloss = call.dloss.as<A>(),
+                        .dlogits = call.dlogits.as<T>(),
+                        .smoothing = A(call.loss_params.label_smoothing),
+                        .reduction = call.loss_params.reduction};
+    if (vectors_fit<T>(samples.classes, call.logits, call.dlogits)) {
+      backward<16 / int(sizeof(T))>(context, f, samples);
+    } else {
+      backward<1>(context, f, samples);
+    }
+  });
+}
+
+}  // namespace adret::cuda

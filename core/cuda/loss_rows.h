@@ -1,0 +1,49 @@
+// What both directions of cross-entropy share: labels, sizes, and who takes which sample.
+#pragma once
+
+#include <adret/core/cuda/launch.h>
+#include <adret/core/kernels/loss.h>
+
+#include <cstdint>
+
+namespace adret::cuda {
+
+struct Labels {
+  const void* data;
+  bool is_i64;
+  int64_t ignore_index;
+
+  __device__ int64_t operator[](int64_t sample) const {
+    return is_i64 ? static_cast<const int64_t*>(data)[sample]
+                  : static_cast<const int32_t*>(data)[sample];
+  }
+};
+
+inline Labels labels_of(const TensorView& labels, const kernels::CrossEntropyParams& params) {
+  return {labels.data, labels.dtype == DType::i64, params.ignore_index};
+}
+
+struct Samples {
+  int64_t count, classes;
+};
+
+// f(sample) for the samples of the thread's team of `lanes`; -1 for a thread that keeps its warp
+// company.
+template <class F>
+__device__ void for_samples_by_lanes(int64_t count, int lanes, F f) {
+  const int64_t before = first_item() % 32 / lanes;  // teams of the warp before this one
+  const int64_t teams = all_threads() / lanes;
+  for (int64_t first = first_item() / lanes - before; first < count; first += teams) {
+    f(first + before < count ? first + before : -1);
+  }
+}
+
+inline unsigned threads_for_row(int64_t vectors) { return vectors <= 4096 ? 256 : 512; }
+
+// Whether rows of `classes` elements begin at 16 bytes.
+template <class T>
+bool vectors_fit(int64_t classes, const TensorView& a, const TensorView& b) {
+  return aligned_16(a.as<T>(), b.as<T>()) && classes * int64_t(sizeof(T)) % 16 == 0;
+}
+
+}  // namespace adret::cuda
