@@ -50,18 +50,20 @@ constexpr size_t small_block = size_t(32) << 20;
 // The list with its copies, while its memory has no place yet.
 class Replay::Draft {
  public:
-  Draft(const Recording& recording, std::span<const Tensor> inputs)
-      : recording_(recording),
-        numbers_(number_placeholders(recording)),
-        list_(fuse(recording)),
-        constant_(find_constants(list_, numbers_)) {
+  Draft(const Recording& recording, std::span<const Tensor> inputs) : recording_(recording) {
+    CallList calls(recording);
+    fuse(calls);
+    list_ = calls.take_calls();
+    placeholders_ = calls.take_placeholders();
+    for (const auto& one : placeholders_) numbers_.emplace(one.get(), numbers_.size());
+    constant_ = find_constants(list_, numbers_);
     add_inputs(inputs);
     for (size_t i = 0; i < list_.size(); ++i) {
       if (constant_[i]) {
         constants_.push_back(&list_[i].call);
         continue;
       }
-      add({.call = list_[i].call, .place = list_[i].place}, runs_beside(list_[i].call));
+      add({.call = list_[i].call, .place = list_[i].place}, list_[i].beside);
       add_outputs(i);
     }
     add_outputs(nobody);
@@ -143,7 +145,7 @@ class Replay::Draft {
   // From the first to the last call that touches it, and `hold` calls longer if that is one of
   // lane 1; a constant lives always.
   std::vector<Lifetime> lifetimes(size_t hold) const {
-    std::vector<Lifetime> lives(recording_.placeholders.size());
+    std::vector<Lifetime> lives(placeholders_.size());
     std::vector<bool> seen(lives.size());
     const auto touch = [&](const TensorView& view, size_t first, size_t last) {
       const auto number = numbers_.find(view.storage);
@@ -165,9 +167,10 @@ class Replay::Draft {
   }
 
   const Recording& recording_;
-  const Numbers numbers_;
-  const std::vector<ListedCall> list_;
-  const std::vector<bool> constant_;
+  std::vector<ListedCall> list_;
+  std::vector<IntrusivePtr<Storage>> placeholders_;
+  Numbers numbers_;
+  std::vector<bool> constant_;
   std::vector<const Kernel*> constants_;
   std::vector<Entry> entries_;
   std::vector<int> lanes_;

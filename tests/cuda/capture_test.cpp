@@ -1,4 +1,5 @@
 // What a capture keeps apart: the thread that captures from all others; and kernels that break it.
+#include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/core/backend.h>
 #include <adret/core/cuda/capture_gate.h>
@@ -99,6 +100,7 @@ TEST(Capture, NamesTheKernelThatBreaksIt) {
     GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
   }
   const test::MirrorPause pause;
+  const NoGrad guard;
   const Device device = Device::cuda();
   DeviceServices& services = backend_for(device).services();
   const Tensor y = Tensor::zeros({3}, {.device = device});

@@ -21,7 +21,20 @@ struct Result {
   Values loss, log_sum_exp, counted, dlogits;
 };
 
-// Forward, then backward with the given gradient of the loss.
+// What one call gives, beside what two gave.
+template <class T>
+void expect_same(const Guarded<T>& together, const Guarded<T>& apart, const std::string& what) {
+  const Values a = together.values(), b = apart.values();
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(std::isnan(a[i]), std::isnan(b[i])) << what << " " << i;
+    // A few roundings of an exponential and its share.
+    if (std::isnan(a[i])) continue;
+    ASSERT_NEAR(a[i], b[i], 2e-6 * (std::abs(b[i]) + 1e-3)) << what << " " << i;
+  }
+  EXPECT_TRUE(together.guards_intact());
+}
+
+// Forward, then backward with the given gradient of the loss; and both in one call.
 template <class T, class Label>
 Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int64_t classes,
                      const Values& dloss, const CrossEntropyParams& params) {
@@ -43,6 +56,17 @@ Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int
                                     .dloss = gradient,
                                     .dlogits = dx,
                                     .loss_params = params});
+  const Guarded<T> loss_together(loss_shape), dx_together({samples, classes});
+  run(kernels::CrossEntropyForward{.logits = x,
+                                   .labels = y,
+                                   .loss = loss_together,
+                                   .log_sum_exp = log_sum_exp,
+                                   .counted = counted,
+                                   .dloss = gradient,
+                                   .dlogits = dx_together,
+                                   .loss_params = params});
+  expect_same(loss_together, loss, "loss");
+  expect_same(dx_together, dx, "dlogits");
   EXPECT_TRUE(loss.guards_intact() && log_sum_exp.guards_intact() && dx.guards_intact());
   return {loss.values(), log_sum_exp.values(), counted.values(), dx.values()};
 }
@@ -138,6 +162,29 @@ TEST(CrossEntropy, MatchesTheDefinitionForManyClasses) {
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += result.dlogits[size_t(i * classes + c)];
     EXPECT_NEAR(sum, 0, 1e-6);
+  }
+}
+
+TEST(CrossEntropy, TakesAnyNumberOfClassesAndSamples) {
+  for (const int64_t classes : {1, 2, 31, 32, 33, 128, 129, 1024, 1025, 2000}) {
+    for (const int64_t samples : {1, 7, 300}) {
+      const Values x = random_values(samples * classes, uint32_t(classes));
+      std::vector<int64_t> labels;
+      Values losses;
+      double total = 0;
+      for (int64_t i = 0; i < samples; ++i) {
+        labels.push_back(i % 5 == 1 ? -100 : i * 997 % classes);
+        if (labels.back() < 0) continue;
+        double sum = 0;
+        for (int64_t c = 0; c < classes; ++c) sum += std::exp(x[size_t(i * classes + c)]);
+        losses.push_back(std::log(sum) - x[size_t(i * classes + labels.back())]);
+        total += losses.back();
+      }
+      const Result result = cross_entropy<float>(x, labels, classes, {2}, {});
+      SCOPED_TRACE(classes);
+      expect_close(result.loss, {total / double(losses.size())}, {.absolute = 1e-5}, "loss");
+      EXPECT_EQ(result.counted, (Values{double(losses.size())}));
+    }
   }
 }
 

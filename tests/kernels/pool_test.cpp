@@ -104,6 +104,38 @@ void check_max_pool(const PoolCase& c) {
   EXPECT_TRUE(gathered.guards_intact());
 }
 
+// ReLU behind it: zeros have no winner, so that the backward pass gives them nothing.
+template <class T, class Position>
+void check_max_pool_relu(const PoolCase& c) {
+  if (sizeof(Position) == 1 && c.pool.kernel.area() > 255) return;
+  Values x = values_with_ties(c.x().numel());
+  for (double& value : x) value -= 1;  // so that windows are below zero
+  const Values dy = random_values(c.y().numel(), 2);
+  Winners expected = test::max_pool(c, x);
+  Sums dx(c.x().numel());
+  for (size_t i = 0; i < dy.size(); ++i) {
+    if (expected.value[i] > 0) {
+      dx.add(expected.index[i], dy[i]);
+    } else {
+      expected.value[i] = 0;
+      expected.tap[i] = c.pool.kernel.area();
+    }
+  }
+  const Guarded<T> y(c.y()), dx_operand(c.x());
+  const Positions<Position> position(c.y());
+  run(kernels::MaxPool2dForward{.x = Guarded<T>(c.x(), x),
+                                .y = y,
+                                .position = position.tensor,
+                                .pool = c.pool,
+                                .activation = kernels::Activation::relu});
+  EXPECT_EQ(y.values(), expected.value);
+  EXPECT_EQ(position.values(), expected.tap);
+  EXPECT_TRUE(y.guards_intact() && position.guards_intact());
+  run(kernels::MaxPool2dBackward{
+      .dy = Guarded<T>(c.y(), dy), .position = position.tensor, .dx = dx_operand, .pool = c.pool});
+  expect_sums<T>(dx_operand.values(), dx, "backward behind relu");
+}
+
 template <class T>
 void check_average_pool(const PoolCase& c) {
   const Values x = random_values(c.x().numel(), 1);
@@ -128,10 +160,14 @@ TEST_P(Pool, MaximaAndTheirPlacesEqualTheDefinition) {
   const PoolCase& c = GetParam();
   if (c.pool.kernel.area() <= 256) {
     check_max_pool<float, uint8_t>(c);
+    check_max_pool_relu<float, uint8_t>(c);
     check_max_pool<double, uint8_t>(c);
+    check_max_pool_relu<double, uint8_t>(c);
   } else {
     check_max_pool<float, int32_t>(c);
+    check_max_pool_relu<float, int32_t>(c);
     check_max_pool<double, int32_t>(c);
+    check_max_pool_relu<double, int32_t>(c);
   }
 }
 

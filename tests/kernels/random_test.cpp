@@ -175,6 +175,33 @@ TEST(Dropout, DropsTheElementsWhoseWordIsSmall) {
   }
 }
 
+TEST(Dropout, MarksReluZerosInTheMask) {
+  Values x = random_values(10'001, 1);
+  x[7] = 0;
+  x[8] = NAN;
+  const Shape shape{int64_t(x.size())};
+  const Guarded<float> y(shape);
+  Tensor mask = Tensor::empty(shape, {.dtype = DType::u8});
+  run(kernels::DropoutForward{.x = Guarded<float>(shape, x),
+                              .step = step_of(4),
+                              .y = y,
+                              .mask = mask,
+                              .key = key,
+                              .p = 0.3,
+                              .activation = kernels::Activation::relu});
+  const std::vector<uint8_t> kept = mask.to_vector<uint8_t>();
+  const Values actual = y.values();
+  for (size_t e = 0; e < x.size(); ++e) {
+    const bool stays = double(word(e, 4)) >= 0.3 * 4294967296.0 && !(x[e] <= 0);  // 2^32
+    ASSERT_EQ(kept[e], stays) << e;
+    if (std::isnan(x[e]) && stays) {
+      ASSERT_TRUE(std::isnan(actual[e]));
+    } else {
+      ASSERT_NEAR(actual[e], stays ? x[e] / 0.7 : 0, 2e-6) << e;
+    }
+  }
+}
+
 TEST(Dropout, IsTheIdentityForPZeroAndZeroForPOne) {
   const double inf = std::numeric_limits<double>::infinity();
   Values x = random_values(1000, 2);

@@ -1,0 +1,99 @@
+// Batch normalisation with the sum and the ReLU behind it, forward and backward.
+#include <adret/core/replay/fuse.h>
+
+#include <optional>
+
+namespace adret {
+namespace {
+
+using namespace kernels;
+
+bool relu_behind_norm(CallList& list, size_t i) {
+  auto& call = *list.at<BatchNormForward>(i);
+  if (call.activation != Activation::none) return false;
+  const auto j = list.follower<Unary>(i, call.y, &Unary::y);
+  if (!j || list.at<Unary>(*j)->op != UnaryOp::relu) return false;
+  call.activation = Activation::relu;
+  call.y = list.at<Unary>(*j)->y;
+  list.erase(*j);
+  return true;
+}
+
+// y = norm(x) + other: done where the sum stood, as the other may be made in between.
+bool sum_behind_norm(CallList& list, size_t i) {
+  BatchNormForward norm = *list.at<BatchNormForward>(i);
+  if (norm.activation != Activation::none || norm.residual.defined()) return false;
+  const auto j = list.only_reader(i, norm.y);
+  const auto* const sum = j ? list.at<Binary>(*j) : nullptr;
+  if (!sum || sum->op != BinaryOp::add || sum->a.shape != sum->b.shape) return false;
+  const TensorView other = sum->a.storage == norm.y.storage ? sum->b : sum->a;
+  if (other.storage == norm.y.storage || other.shape != norm.y.shape) return false;
+  for (const Operand& input : norm.inputs()) {
+    if (!list.unwritten_between(i, *j, input.view)) return false;
+  }
+  for (const Operand& output : norm.outputs()) {
+    if (!list.untouched_between(i, *j, output.view)) return false;
+  }
+  norm.residual = other;
+  norm.y = sum->y;
+  *list.at<BatchNormForward>(i) = norm;
+  list.erase(*j);
+  list.move(i, *j - 1);
+  return true;
+}
+
+// The gradient of relu behind a norm whose forward pass has it: the norm finds the mask itself, and
+// leaves the masked gradient to others if there are any, as behind a sum.
+bool relu_gradient_and_norm(CallList& list, size_t i) {
+  const UnaryBackward unary = *list.at<UnaryBackward>(i);
+  if (unary.op != UnaryOp::relu || !list.is_temporary(unary.dx)) return false;
+  const std::vector<size_t> users = list.touching_after(i, unary.dx);
+  std::optional<size_t> j;
+  for (const size_t user : users) {
+    const auto* const norm = list.at<BatchNormBackward>(user);
+    if (norm && norm->dy.storage == unary.dx.storage) j = user;
+    if (j) break;
+  }
+  if (!j) return false;
+  BatchNormBackward norm = *list.at<BatchNormBackward>(*j);
+  const auto* const forward = list.maker(&BatchNormForward::mean, norm.mean);
+  if (norm.activation != Activation::none || norm.dresidual.defined() || !forward ||
+      forward->activation != Activation::relu || !CallList::same(forward->y, unary.saved)) {
+    return false;
+  }
+  // It moves to where relu's stood.
+  for (const Operand& input : norm.inputs()) {
+    if (input.view.storage != unary.dx.storage && !list.unwritten_between(i, *j, input.view)) {
+      return false;
+    }
+  }
+  for (const Operand& output : norm.outputs()) {
+    if (!list.untouched_between(i, *j, output.view)) return false;
+  }
+  norm.activation = Activation::relu;
+  norm.dy = CallList::reshaped(unary.dy, norm.dy.shape);
+  if (forward->residual.defined()) {
+    norm.y = unary.saved;
+  } else {
+    norm.bias = forward->bias;
+  }
+  list.move(*j, i + 1);
+  list.erase(i);
+  *list.at<BatchNormBackward>(i) = norm;
+  if (users.size() == 1) return true;
+  // dy is read while the masked one is written.
+  TensorView masked = unary.dx;
+  if (unary.dx.storage == unary.dy.storage) masked = list.replace_memory(i + 1, unary.dx);
+  list.at<BatchNormBackward>(i)->dresidual = CallList::reshaped(masked, norm.dy.shape);
+  return true;
+}
+
+}  // namespace
+
+bool fuse_norm(CallList& list, size_t i) {
+  if (list.at<BatchNormForward>(i)) return relu_behind_norm(list, i) || sum_behind_norm(list, i);
+  if (list.at<UnaryBackward>(i)) return relu_gradient_and_norm(list, i);
+  return false;
+}
+
+}  // namespace adret
