@@ -16,23 +16,23 @@ __device__ Meeting meetings[meeting_slices];
 template <class T, int n>
 __device__ void sum_and_keep(const T* x, const Part<n>& part, const Kept<T, n>& kept,
                              Pair (&sums)[n]) {
+  const auto copy = [&](int k) {
+#pragma unroll
+    for (int i = 0; i < group; ++i) kept.copy(k + i, x + part.at(k + i));
+  };
+  begin_groups<group>(copy);
   const Vector<T, n> pivot = part.exists() ? load<T, n>(x + part.channel) : Vector<T, n>{};
   MomentSums<T, n> own(Vector<T, n>{});
-  for_groups<group>(
-      kept.count(),
-      [&](int k) {
+  for_groups<group>(kept.count(), copy, [&](int k) {
+    if (k == 0) own = MomentSums<T, n>(kept.load(0));
 #pragma unroll
-        for (int i = 0; i < group; ++i) kept.copy(k + i, x + part.at(k + i));
-      },
-      [&](int k) {
-        if (k == 0) own = MomentSums<T, n>(kept[0]);
-#pragma unroll
-        for (int i = 0; i < group; ++i) {
-          if (k + i < kept.count()) own.add(kept[k + i]);
-        }
-      });
-  Vector<T, n> in[2 * group];
-  in_batches<2 * group>(
+    for (int i = 0; i < group; ++i) {
+      if (k + i < kept.count()) own.add(kept.load(k + i));
+    }
+  });
+  constexpr int batch = 2 * group;
+  Vector<T, n> in[batch];
+  in_batches<batch>(
       kept.count(), part.count, [&](int i, int k) { in[i] = load<T, n>(x + part.at(k)); },
       [&](int i, int) { own.add(in[i]); });
 #pragma unroll
@@ -60,9 +60,11 @@ __device__ void apply(const Output<T>& out, const Part<n>& part, const Kept<T, n
       0, x.count(),
       [&](int i, int k) {
         if (!out.residual) return;
-        added[i] = k < residual.count() ? residual[k] : load<T, n>(out.residual + part.at(k));
+        added[i] = k < residual.count() ? residual.load(k) : load<T, n>(out.residual + part.at(k));
       },
-      [&](int i, int k) { store(out.y + part.at(k), normalisation.apply(out, x[k], added[i])); });
+      [&](int i, int k) {
+        store(out.y + part.at(k), normalisation.apply(out, x.load(k), added[i]));
+      });
 }
 
 template <class T, int n>
@@ -72,7 +74,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   using A = Accumulator<T>;
   extern __shared__ uint4 memory[];
   __shared__ A coefficients[3][together_width * n];
-  if (share.is_cluster) arrive_at_cluster();
+  if (share.is_cluster) begin_cluster();
   const Part<n> part(rows, share);
   const Kept<T, n> x(memory, share.kept, part.count);
   const Kept<T, n> residual(memory + share.kept, share.more, part.count);

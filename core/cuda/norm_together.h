@@ -6,6 +6,7 @@
 #include <adret/core/cuda/norm_tile.h>
 #include <cuda_pipeline.h>
 
+#include <cstring>
 #include <cuda/atomic>
 #include <utility>
 
@@ -25,8 +26,8 @@ namespace adret::cuda {
 // A thread's vectors of n channels: `count` ones, from `first` on, `step` elements apart.
 template <int n>
 struct Part {
-  int64_t channel, first, step;
-  int count, in_slice;  // in_slice: its first channel's number in the slice
+  int64_t channel, first;
+  int step, count, in_slice;  // in_slice: its first channel's number in the slice
 
   __device__ Part(const Rows& rows, const Share& share) {
     const int column = int(threadIdx.x) & (share.width - 1), line = int(threadIdx.x) / share.width;
@@ -37,9 +38,9 @@ struct Part {
     const int64_t own = min(share.rows, rows.count - before);
     count = channel < rows.channels && line < own ? int((own - 1 - line) / height) + 1 : 0;
     first = (before + line) * rows.channels + channel;
-    step = height * rows.channels;
+    step = height * int(rows.channels);
   }
-  __device__ int64_t at(int k) const { return first + k * step; }
+  __device__ int64_t at(int k) const { return first + int64_t(k) * step; }
   __device__ bool exists() const { return count > 0; }
 };
 
@@ -48,30 +49,42 @@ template <class T, int n>
 class Kept {
  public:
   __device__ Kept(uint4* memory, int room, int count)
-      : own_(reinterpret_cast<Vector<T, n>*>(memory) + threadIdx.x),
+      : own_(memory + threadIdx.x),
         count_(min(count, (room + together_threads - 1 - int(threadIdx.x)) / together_threads)) {}
   __device__ int count() const { return count_; }
-  __device__ Vector<T, n>& operator[](int k) const { return own_[k * together_threads]; }
+  __device__ Vector<T, n> load(int k) const {
+    return cuda::load<T, n>(reinterpret_cast<const T*>(at(k)));
+  }
+  __device__ void store(int k, const Vector<T, n>& value) const {
+    memcpy(at(k), &value, sizeof(uint4));
+  }
   // Begins to copy vector k, if it is kept; __pipeline_commit() ends a group of copies.
   __device__ void copy(int k, const T* from) const {
-    if (k < count_) __pipeline_memcpy_async(&(*this)[k], from, 16);
+    if (k < count_) __pipeline_memcpy_async(at(k), from, sizeof(uint4));
   }
 
  private:
-  Vector<T, n>* own_;
+  __device__ uint4* at(int k) const { return own_ + k * together_threads; }
+
+  uint4* own_;
   int count_;
 };
 
 inline constexpr int groups_ahead = 4;  // of copies, under way while one is summed
 
-// copy(k) begins a group of copies from vector k on, use(k) gets it when it is there.
-template <int group, class Copy, class Use>
-__device__ void for_groups(int count, Copy copy, Use use) {
+// copy(k) begins the copies of a group of vectors from k on. To be called before for_groups.
+template <int group, class Copy>
+__device__ void begin_groups(Copy copy) {
 #pragma unroll 1
   for (int k = 0; k < groups_ahead * group; k += group) {
     copy(k);
     __pipeline_commit();
   }
+}
+
+// use(k) gets each group when it is there.
+template <int group, class Copy, class Use>
+__device__ void for_groups(int count, Copy copy, Use use) {
 #pragma unroll 1
   for (int k = 0; k < count; k += group) {
     __pipeline_wait_prior(groups_ahead - 1);
@@ -120,6 +133,11 @@ struct alignas(128) Meeting {
 };
 
 // Instructions of clusters, which launches for older devices never reach.
+__device__ inline void begin_cluster() {  // tells no more than that the block runs
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
 __device__ inline void arrive_at_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -164,7 +182,7 @@ __device__ Pair sum_warp(Pair (&sums)[n], int width) {
 
 // The sums over all rows: thread i < width * n gets that of the slice's channel i, the same bits in
 // each block. `told` has a Pair for each block and channel of a slice: in shared memory for a
-// cluster, which arrived once before, else in the workspace for all slices.
+// cluster, which has begun, else in the workspace for all slices.
 template <int n>
 __device__ Pair sum_together(Pair (&sums)[n], const Share& share, Pair* told, Meeting* meetings) {
   static_assert(together_width * n <= 32);

@@ -35,6 +35,16 @@ struct GradientSums {
   }
 };
 
+template <class T, int n>
+__device__ void copy_group(const Gradients<T>& call, const Part<n>& part, const Kept<T, n>& x,
+                           const Kept<T, n>& gradient, int k) {
+#pragma unroll
+  for (int i = 0; i < group; ++i) {
+    x.copy(k + i, call.x + part.at(k + i));
+    gradient.copy(k + i, call.dy + part.at(k + i));
+  }
+}
+
 // Fills `x` and `gradient`, the latter with g; keeps g as dresidual, if that is asked for.
 template <Mask mask, class T, int n>
 __device__ void sum_and_keep(const Gradients<T>& call, const Part<n>& part, const Kept<T, n>& x,
@@ -52,14 +62,7 @@ __device__ void sum_and_keep(const Gradients<T>& call, const Part<n>& part, cons
   };
   load_y(0);
   for_groups<group>(
-      x.count(),
-      [&](int k) {
-#pragma unroll
-        for (int i = 0; i < group; ++i) {
-          x.copy(k + i, call.x + part.at(k + i));
-          gradient.copy(k + i, call.dy + part.at(k + i));
-        }
-      },
+      x.count(), [&](int k) { copy_group(call, part, x, gradient, k); },
       [&](int k) {
 #pragma unroll
         for (int i = 0; i < group; ++i) y[i] = next_y[i];
@@ -67,8 +70,9 @@ __device__ void sum_and_keep(const Gradients<T>& call, const Part<n>& part, cons
 #pragma unroll
         for (int i = 0; i < group; ++i) {
           if (k + i >= x.count()) continue;
-          const Vector<T, n> g = own.template add<mask>(affine, x[k + i], gradient[k + i], y[i]);
-          if constexpr (mask != Mask::none) gradient[k + i] = g;
+          const Vector<T, n> g =
+              own.template add<mask>(affine, x.load(k + i), gradient.load(k + i), y[i]);
+          if constexpr (mask != Mask::none) gradient.store(k + i, g);
           if (call.dresidual) store(call.dresidual + part.at(k + i), g);
         }
       });
@@ -129,10 +133,11 @@ __global__ void __launch_bounds__(together_threads, 1)
   using A = Accumulator<T>;
   extern __shared__ uint4 memory[];
   __shared__ A coefficients[2][together_width * n];
-  if (share.is_cluster) arrive_at_cluster();
+  if (share.is_cluster) begin_cluster();
   const Part<n> part(rows, share);
   const Kept<T, n> x(memory, share.kept, part.count);
   const Kept<T, n> g(memory + share.kept, share.kept, part.count);
+  begin_groups<group>([&](int k) { copy_group(call, part, x, g, k); });
   const int own = int(threadIdx.x), channels = share.width * n;
   const int64_t c = int64_t(blockIdx.y) * channels + own;
   const bool has_channel = own < channels && c < rows.channels;
@@ -164,7 +169,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   }
 #pragma unroll 2
   for (int k = 0; k < x.count(); ++k) {
-    store(call.dx + part.at(k), gradient.template of<Mask::none, T>(x[k], g[k], {}));
+    store(call.dx + part.at(k), gradient.template of<Mask::none, T>(x.load(k), g.load(k), {}));
   }
 }
 
