@@ -101,6 +101,7 @@ struct Grid {
   dim3 blocks;
   dim3 threads = 256;
   size_t shared_bytes = 0;
+  unsigned cluster = 1;  // blocks of a thread block cluster, neighbours along x: from sm_90 on
 };
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -121,32 +122,53 @@ inline Grid grid_for(const Context& context, int64_t items, int threads = 256) {
 // nor let others.
 __device__ inline void begin_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Runs a __global__ function on the compute stream; nothing for a grid of no blocks. Its first
-// statement is begin_kernel().
+// Runs a __global__ function on the compute stream, `how` being an attribute or null; nothing for a
+// grid of no blocks.
 template <class... Parameters, class... Arguments>
-void launch(const Context& context, void (*kernel)(Parameters...), const Grid& grid,
-            Arguments&&... arguments) {
+void launch_as(const Context& context, const cudaLaunchAttribute* how,
+               void (*kernel)(Parameters...), const Grid& grid, Arguments&&... arguments) {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
+  cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t config{};
   config.gridDim = grid.blocks;
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = context.compute;
-  cudaLaunchAttribute early{};
-  static const bool pdl = std::getenv("ADRET_NOPDL") == nullptr;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  if (context.properties.major >= 9 && pdl) {
-    config.attrs = &early;
-    config.numAttrs = 1;
+  config.attrs = attributes;
+  if (how) attributes[config.numAttrs++] = *how;
+  if (grid.cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {grid.cluster, 1, 1};
   }
   ADRET_CHECK(cudaLaunchKernelEx(&config, kernel,
                                  static_cast<Parameters>(std::forward<Arguments>(arguments))...));
+}
+
+// The usual way: the kernel's first statement is begin_kernel().
+template <class... Parameters, class... Arguments>
+void launch(const Context& context, void (*kernel)(Parameters...), const Grid& grid,
+            Arguments&&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  static const bool pdl = std::getenv("ADRET_NOPDL") == nullptr;
+  launch_as(context, context.properties.major >= 9 && pdl ? &early : nullptr, kernel, grid,
+            std::forward<Arguments>(arguments)...);
+}
+
+// For kernels whose blocks wait for each other: all of them run at once, or CUDA refuses. The
+// device has properties.cooperativeLaunch. Such a kernel does not start early.
+template <class... Parameters, class... Arguments>
+void launch_together(const Context& context, void (*kernel)(Parameters...), const Grid& grid,
+                     Arguments&&... arguments) {
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  launch_as(context, &together, kernel, grid, std::forward<Arguments>(arguments)...);
 }
 
 // The loop of a thread over `count` items: for (int64_t i = first_item(); i < count; i +=

@@ -1,14 +1,11 @@
 // Batch normalisation forward, in training and with given statistics: Note [Batch normalisation on
 // CUDA].
 #include <adret/core/cuda/kernels.h>
-#include <adret/core/cuda/norm_tile.h>
+#include <adret/core/cuda/norm_calls.h>
+#include <adret/core/cuda/norm_channels.h>
 #include <adret/core/cuda/workspace.h>
 
-#include <optional>
-
 namespace adret::cuda {
-
-using kernels::Activation;
 
 namespace {
 
@@ -17,23 +14,10 @@ __device__ unsigned blocks_done[max_shared_slices];
 
 // -- applying ------------------------------------------------------------------------------------
 
-// y = activation((x - mean) * scale + shift + residual)
-template <class T>
-struct Output {
-  const T *x, *residual;  // residual may be null
-  T* y;
-  bool relu;
-};
-
-template <class A, int n>
-struct Coefficients {
-  A mean[n], scale[n], shift[n];
-};
-
 // The rows are taken from the last to the first: a pass before this one left its end in the cache.
 template <class T, int n>
 __device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& place,
-                      const Coefficients<Accumulator<T>, n>& coefficients) {
+                      const Normalisation<Accumulator<T>, n>& normalisation) {
   constexpr int batch = 2;
   if (!place.exists) return;
   const int64_t last = (rows.count - 1) * rows.channels + place.channel;
@@ -51,15 +35,7 @@ __device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& pl
     for (int i = 0; i < batch; ++i) {
       const int64_t from_end = row + i * place.step;
       if (from_end >= rows.count) continue;
-      Vector<T, n> y;
-#pragma unroll
-      for (int k = 0; k < n; ++k) {
-        auto value = (widen<T>(x[i].at[k]) - coefficients.mean[k]) * coefficients.scale[k] +
-                     coefficients.shift[k];
-        if (out.residual) value += widen<T>(residual[i].at[k]);
-        y.at[k] = narrow<T>(out.relu ? relu(value) : value);
-      }
-      store(out.y + (last - from_end * rows.channels), y);
+      store(out.y + (last - from_end * rows.channels), normalisation.apply(out, x[i], residual[i]));
     }
   }
 }
@@ -80,7 +56,7 @@ __global__ void __launch_bounds__(256, 3)
   using A = Accumulator<T>;
   const Place<n> place(rows);
   if (!place.exists) return;
-  Coefficients<A, n> own;
+  Normalisation<A, n> own;
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     const int64_t c = place.channel + k;
@@ -99,39 +75,15 @@ __global__ void __launch_bounds__(256, 3)
 
 // -- statistics ----------------------------------------------------------------------------------
 
-template <class A>
-struct Training {
-  const A *weight, *bias;          // may be null
-  A *running_mean, *running_var;   // may be null
-  int64_t* num_batches;            // may be null
-  A *mean, *rstd, *scale, *shift;  // scale and shift in the workspace, if there is a second kernel
-  double momentum, epsilon;
-  Pair* partials;
-};
-
-// Sums of x - pivot and of its square, the pivot being the first row. A thread takes its own first
-// row off and moves the sums afterwards, in f64: so neither a large mean nor an outlier in the
-// first row costs precision.
+// Sums of x - pivot and of its square, the pivot being the first row.
 template <class T, int n>
 __device__ void sum_moments(const T* x, const Rows& rows, const Place<n>& place, Pair (&sums)[n]) {
-  using A = Accumulator<T>;
   constexpr int batch = 4;
 #pragma unroll
   for (int k = 0; k < n; ++k) sums[k] = Pair{};
   if (!place.exists || place.first >= rows.count) return;
   x += place.channel;
-  A start[n], sum[n] = {}, squares[n] = {};
-  const Vector<T, n> first = load<T, n>(x + place.first * rows.channels);
-#pragma unroll
-  for (int k = 0; k < n; ++k) start[k] = widen<T>(first.at[k]);
-  const auto add = [&](const Vector<T, n>& in) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) {
-      const A deviation = widen<T>(in.at[k]) - start[k];
-      sum[k] += deviation;
-      squares[k] += deviation * deviation;
-    }
-  };
+  MomentSums<T, n> own(load<T, n>(x + place.first * rows.channels));
   // The next rows are on their way while the last ones are added.
   const int64_t stride = place.step * rows.channels;
   const T* from = x + place.first * rows.channels;
@@ -151,49 +103,15 @@ __device__ void sum_moments(const T* x, const Rows& rows, const Place<n>& place,
       for (int i = 0; i < batch; ++i) ready[i] = in[i];
       load_batch();
 #pragma unroll
-      for (int i = 0; i < batch; ++i) add(ready[i]);
+      for (int i = 0; i < batch; ++i) own.add(ready[i]);
     }
 #pragma unroll
-    for (int i = 0; i < batch; ++i) add(in[i]);
+    for (int i = 0; i < batch; ++i) own.add(in[i]);
   }
 #pragma unroll 1
-  for (; left > 0; --left, from += stride) add(load<T, n>(from));
-  const Vector<T, n> pivot = load<T, n>(x);
+  for (; left > 0; --left, from += stride) own.add(load<T, n>(from));
   const double count = double((rows.count - 1 - place.first) / place.step + 1);
-#pragma unroll
-  for (int k = 0; k < n; ++k) {
-    const double moved = double(start[k]) - double(widen<T>(pivot.at[k]));
-    sums[k].a = double(sum[k]) + count * moved;
-    sums[k].b = double(squares[k]) + moved * (2 * double(sum[k]) + count * moved);
-  }
-}
-
-// running = (1 - momentum) * running + momentum * value
-template <class A>
-__device__ void update(A* running, double momentum, double value) {
-  *running = A((1 - momentum) * double(*running) + momentum * value);
-}
-
-// Writes the statistics of channel c from its sums about `pivot`; returns scale and shift.
-template <class A>
-__device__ Pair finish_channel(const Training<A>& call, int64_t count, int64_t c, double pivot,
-                               const Pair& sums) {
-  const double n = double(count), reciprocal = count > 0 ? 1 / n : 0.0;
-  const double shifted = sums.a * reciprocal, mean = pivot + shifted;
-  // fmax would hide a NaN.
-  const double rest = sums.b - sums.a * shifted, squares = rest < 0 ? 0.0 : rest;
-  const double rstd = 1 / sqrt(squares * reciprocal + call.epsilon);
-  call.mean[c] = A(mean);
-  call.rstd[c] = A(rstd);
-  if (c == 0 && call.num_batches) ++*call.num_batches;
-  if (count > 0 && call.running_mean) update(call.running_mean + c, call.momentum, mean);
-  if (count > 0 && call.running_var) {
-    update(call.running_var + c, call.momentum, squares / (count > 1 ? n - 1 : 1.0));
-  }
-  const A scale = A(rstd * (call.weight ? double(call.weight[c]) : 1.0));
-  // What rounding the mean lost goes into the shift.
-  const double lost = mean - double(call.mean[c]);
-  return {double(scale), (call.bias ? double(call.bias[c]) : 0.0) - lost * double(scale)};
+  own.move(load<T, n>(x), count, sums);
 }
 
 template <class T, int n>
@@ -210,7 +128,10 @@ __global__ void __launch_bounds__(sum_threads)
   const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
   if (own < place.width * n && c < rows.channels) {
     const double pivot = rows.count > 0 ? double(widen<T>(out.x[c])) : 0.0;
-    const Pair result = finish_channel(call, rows.count, c, pivot, total);
+    const Statistics statistics(total, pivot, rows.count, call.epsilon);
+    keep(statistics, call, rows.count, c);
+    const Pair result = statistics.scale_and_shift<A>(call.weight ? double(call.weight[c]) : 1.0,
+                                                      call.bias ? double(call.bias[c]) : 0.0);
     if (gridDim.y > 1) {
       call.scale[c] = A(result.a);
       call.shift[c] = A(result.b);
@@ -222,7 +143,7 @@ __global__ void __launch_bounds__(sum_threads)
   }
   if (gridDim.y > 1) return;
   __syncthreads();
-  Coefficients<A, n> mine;
+  Normalisation<A, n> mine;
 #pragma unroll
   for (int k = 0; k < n; ++k) {
     mine.mean[k] = coefficients[0][place.in_slice + k];
@@ -233,12 +154,6 @@ __global__ void __launch_bounds__(sum_threads)
 }
 
 // -- calls ---------------------------------------------------------------------------------------
-
-template <class T, class Call>
-Output<T> output_of(const Call& call) {
-  return {call.x.template as<T>(), call.residual.template as<T>(), call.y.template as<T>(),
-          call.activation == Activation::relu};
-}
 
 // f.operator()<n>(): with vectors where channels and pointers allow, else by element.
 template <class T, class F>
@@ -256,15 +171,7 @@ void train(Context& context, const kernels::BatchNormForward& call, const Output
            const Rows& rows) {
   using A = Accumulator<T>;
   const Grid grid = grid_for_sums<n>(context, rows);
-  Training<A> training{.weight = call.weight.as<A>(),
-                       .bias = call.bias.as<A>(),
-                       .running_mean = call.running_mean.as<A>(),
-                       .running_var = call.running_var.as<A>(),
-                       .num_batches = call.num_batches.as<int64_t>(),
-                       .mean = call.mean.as<A>(),
-                       .rstd = call.rstd.as<A>(),
-                       .momentum = call.momentum,
-                       .epsilon = call.epsilon};
+  Training<A> training = training_of<A>(call);
   if (grid.blocks.y == 1) return launch(context, forward<T, n>, grid, out, rows, training);
   const int64_t pairs = partials_for<n>(grid, rows);
   const Workspace workspace(context,
@@ -280,6 +187,11 @@ void train(Context& context, const kernels::BatchNormForward& call, const Output
 }  // namespace
 
 void run(Context& context, const kernels::BatchNormForward& call) {
+  if (one_launch_pays(context, call) && run_in_one_launch(context, call)) return;
+  run_in_two_launches(context, call);
+}
+
+void run_in_two_launches(Context& context, const kernels::BatchNormForward& call) {
   const Rows rows = rows_of(call.x);
   if (rows.channels == 0) return;
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {

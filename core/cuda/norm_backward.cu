@@ -1,51 +1,15 @@
 // Batch normalisation backward: Note [Batch normalisation on CUDA].
 #include <adret/core/cuda/kernels.h>
-#include <adret/core/cuda/norm_tile.h>
+#include <adret/core/cuda/norm_calls.h>
+#include <adret/core/cuda/norm_channels.h>
 #include <adret/core/cuda/workspace.h>
 
 namespace adret::cuda {
-
-using kernels::Activation;
 
 namespace {
 
 // Zero between launches; one launch at a time uses them, as all are on one stream.
 __device__ unsigned blocks_done[max_shared_slices];
-
-// The operands, null where absent.
-template <class T>
-struct Gradients {
-  using A = Accumulator<T>;
-  const T *x, *dy;
-  const T* y;
-  const A *weight, *bias, *mean, *rstd;
-  T *dx, *dresidual;
-  A *dweight, *dbias;
-  Pair* partials;
-  A *offset, *slope;  // in the workspace, if there is a second kernel
-};
-
-// The channels of a thread: the affine map that leads to y.
-template <class A, int n>
-struct Affine {
-  A mean[n], scale[n], shift[n];
-
-  template <class T>
-  __device__ Affine(const Gradients<T>& call, const Place<n>& place) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) {
-      const int64_t c = place.exists ? place.channel + k : 0;
-      mean[k] = call.mean[c];
-      scale[k] = call.weight ? call.rstd[c] * call.weight[c] : call.rstd[c];
-      shift[k] = call.bias ? call.bias[c] : A(0);
-    }
-  }
-};
-
-// Where ReLU let something through, if there is one: found from x again, or from y, to which a
-// residual was added. `from_x_alone` keeps no dresidual, which is the usual case without a residual
-// and takes fewer registers.
-enum class Mask { none, from_x_alone, from_x, from_y };
 
 // A thread's elements of one row.
 template <class T, int n, Mask mask>
@@ -62,16 +26,7 @@ struct Row {
   __device__ void give(const Affine<Accumulator<T>, n>& affine, int64_t at, F& f) const {
     using A = Accumulator<T>;
     A value[n], g[n];
-#pragma unroll
-    for (int k = 0; k < n; ++k) {
-      value[k] = widen<T>(x.at[k]);
-      g[k] = widen<T>(gradient.at[k]);
-      if constexpr (mask == Mask::none) continue;
-      const A out = mask == Mask::from_y
-                        ? widen<T>(y.at[k])
-                        : (value[k] - affine.mean[k]) * affine.scale[k] + affine.shift[k];
-      if (out <= 0) g[k] = 0;
-    }
+    affine.template unmask<mask>(x, gradient, y, value, g);
     f(at, value, g);
   }
 };
@@ -133,13 +88,6 @@ __device__ void for_rows_ahead(const Gradients<T>& call, const Rows& rows, const
   }
 }
 
-template <class A, int n>
-struct Coefficients {
-  A offset[n], slope[n];
-};
-
-// dx = scale * (g - mean(g) - normalised x * mean(g * normalised x)) (Ioffe and Szegedy 2015,
-// section 3).
 template <Mask mask, class T, int n>
 __device__ void apply(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                       const Affine<Accumulator<T>, n>& affine,
@@ -147,14 +95,7 @@ __device__ void apply(const Gradients<T>& call, const Rows& rows, const Place<n>
   using A = Accumulator<T>;
   for_rows_backwards<mask>(
       call, rows, place, affine, dy, [&](int64_t at, const A(&x)[n], const A(&g)[n]) {
-        Vector<T, n> dx;
-#pragma unroll
-        for (int k = 0; k < n; ++k) {
-          const A centred = g[k] - coefficients.offset[k];
-          dx.at[k] = narrow<T>(affine.scale[k] *
-                               ((affine.mean[k] - x[k]) * coefficients.slope[k] + centred));
-        }
-        store(call.dx + at, dx);
+        store(call.dx + at, affine.template input_gradient<T>(coefficients, x, g));
       });
 }
 
@@ -170,7 +111,7 @@ __global__ void __launch_bounds__(256) apply_gradient(Gradients<T> call, Rows ro
     own.offset[k] = call.offset[place.channel + k];
     own.slope[k] = call.slope[place.channel + k];
   }
-  apply<mask>(call, rows, place, Affine<A, n>(call, place), own, dy);
+  apply<mask>(call, rows, place, Affine<A, n>(call, place.channel), own, dy);
 }
 
 // Sums of g, and of g times the centred x; keeps g as dresidual, if that is asked for.
@@ -204,24 +145,22 @@ __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows 
   using A = Accumulator<T>;
   __shared__ A coefficients[2][max_width * n];
   const Place<n> place(rows);
-  const Affine<A, n> affine(call, place);
+  const Affine<A, n> affine(call, place.exists ? place.channel : 0);
   Pair sums[n], total;
   sum_gradients<mask>(call, rows, place, affine, sums);
   if (!sum_slice<n>(sums, place, call.partials, blocks_done, total)) return;
   const int own = int(threadIdx.x);
   const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
   if (own < place.width * n && c < rows.channels) {
-    const double rstd = double(call.rstd[c]), product = total.b * rstd;
-    if (call.dbias) call.dbias[c] = A(total.a);
-    if (call.dweight) call.dweight[c] = A(product);
-    const A offset = A(total.a / double(rows.count));
-    const A slope = A(product / double(rows.count) * rstd);
+    const ChannelGradients gradients(total, double(call.rstd[c]), rows.count);
+    if (call.dbias) call.dbias[c] = A(gradients.bias);
+    if (call.dweight) call.dweight[c] = A(gradients.weight);
     if (gridDim.y == 1) {
-      coefficients[0][own] = offset;
-      coefficients[1][own] = slope;
+      coefficients[0][own] = A(gradients.offset);
+      coefficients[1][own] = A(gradients.slope);
     } else if (call.dx) {
-      call.offset[c] = offset;
-      call.slope[c] = slope;
+      call.offset[c] = A(gradients.offset);
+      call.slope[c] = A(gradients.slope);
     }
   }
   if (gridDim.y > 1 || !call.dx) return;
@@ -274,27 +213,18 @@ void run_masked(Context& context, const Gradients<T>& call, const Rows& rows, Ma
 }  // namespace
 
 void run(Context& context, const kernels::BatchNormBackward& call) {
+  if (one_launch_pays(context, call) && run_in_one_launch(context, call)) return;
+  run_in_two_launches(context, call);
+}
+
+void run_in_two_launches(Context& context, const kernels::BatchNormBackward& call) {
   const Rows rows = rows_of(call.x);
   if (rows.channels == 0) return;
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
-    using A = Accumulator<T>;
     constexpr int n = 16 / int(sizeof(T));
-    const Gradients<T> gradients{.x = call.x.as<T>(),
-                                 .dy = call.dy.as<T>(),
-                                 .y = call.y.as<T>(),
-                                 .weight = call.weight.as<A>(),
-                                 .bias = call.bias.as<A>(),
-                                 .mean = call.mean.as<A>(),
-                                 .rstd = call.rstd.as<A>(),
-                                 .dx = call.dx.as<T>(),
-                                 .dresidual = call.dresidual.as<T>(),
-                                 .dweight = call.dweight.as<A>(),
-                                 .dbias = call.dbias.as<A>()};
-    const Mask mask = call.activation != Activation::relu ? Mask::none
-                      : call.y.defined()                  ? Mask::from_y
-                      : call.dresidual.defined()          ? Mask::from_x
-                                                          : Mask::from_x_alone;
+    const Gradients<T> gradients = gradients_of<T>(call);
+    const Mask mask = mask_of(call);
     if (rows.channels % n == 0 &&
         aligned_16(gradients.x, gradients.dy, gradients.y, gradients.dx, gradients.dresidual)) {
       run_masked<T, n>(context, gradients, rows, mask);

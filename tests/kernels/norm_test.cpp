@@ -135,8 +135,10 @@ void expect_matches(const Shape& shape, const Values& x_values, Tolerance tolera
 }
 
 TEST(BatchNorm, MatchesTheDefinitionForManyShapes) {
-  for (const Shape& shape : {Shape{2, 1}, Shape{17, 3}, Shape{5, 4, 3, 16}, Shape{8, 14, 14, 32},
-                             Shape{40, 130}, Shape{1, 7, 7, 300}, Shape{20'000, 5}}) {
+  for (const Shape& shape :
+       {Shape{2, 1}, Shape{17, 3}, Shape{5, 4, 3, 16}, Shape{8, 14, 14, 32}, Shape{40, 130},
+        Shape{1, 7, 7, 300}, Shape{20'000, 5}, Shape{1, 64}, Shape{256, 64}, Shape{257, 64},
+        Shape{2049, 64}, Shape{4099, 8}, Shape{9001, 24}, Shape{1003, 512}, Shape{257, 2048}}) {
     const Values x = random_values(shape.numel(), 7);
     expect_matches<double>(shape, x, {.absolute = 1e-11});
     expect_matches<float>(shape, x, {.relative = 2e-6, .absolute = 3e-6});
@@ -236,7 +238,8 @@ void expect_fused(const Shape& shape, bool with_residual, kernels::Activation ac
 TEST(BatchNorm, FusesAResidualAndRelu) {
   using kernels::Activation;
   for (const Shape& shape : {Shape{2, 1}, Shape{17, 3}, Shape{5, 4, 3, 16}, Shape{8, 14, 14, 32},
-                             Shape{40, 130}, Shape{20'000, 5}}) {
+                             Shape{40, 130}, Shape{20'000, 5}, Shape{2100, 8}, Shape{1111, 24},
+                             Shape{5003, 64}, Shape{301, 72}, Shape{521, 512}}) {
     for (const bool residual : {false, true}) {
       for (const Activation activation : {Activation::none, Activation::relu}) {
         expect_fused<double>(shape, residual, activation, {.absolute = 1e-11});
@@ -244,6 +247,41 @@ TEST(BatchNorm, FusesAResidualAndRelu) {
       }
     }
   }
+}
+
+// x and dy together are 31 MB in f32, more than the shared memory of an H200, and x alone is in
+// f64.
+TEST(BatchNorm, TakesMoreThanADeviceKeepsOnChip) {
+  for (const bool residual : {false, true}) {
+    expect_fused<float>({60'000, 64}, residual, kernels::Activation::relu,
+                        {.relative = 2e-6, .absolute = 3e-6});
+  }
+}
+
+TEST(BatchNorm, UpdatesItsStatisticsOnceForManyRows) {
+  const Shape shape{6000, 64};
+  const Guarded<float> x(shape, random_values(shape.numel(), 12)), y(shape), mean({64}), rstd({64});
+  const Guarded<float> running_mean({64}, Values(64, 1)), running_var({64}, Values(64, 2));
+  const Tensor batches = Tensor::zeros({}, {.dtype = DType::i64});
+  for (int i = 0; i < 2; ++i) {
+    run(kernels::BatchNormForward{.x = x,
+                                  .running_mean = running_mean,
+                                  .running_var = running_var,
+                                  .num_batches = batches,
+                                  .y = y,
+                                  .mean = mean,
+                                  .rstd = rstd});
+  }
+  const Reference r = reference(x.values(), x.values(), 64, 1e-5);
+  Values means, variances;
+  for (size_t c = 0; c < 64; ++c) {
+    means.push_back(0.81 + 0.19 * r.mean[c]);
+    const double variance = (1 / (r.rstd[c] * r.rstd[c]) - 1e-5) * 6000 / 5999;
+    variances.push_back(0.81 * 2 + 0.19 * variance);
+  }
+  expect_close(running_mean.values(), means, {.absolute = 1e-6}, "running_mean");
+  expect_close(running_var.values(), variances, {.relative = 1e-6}, "running_var");
+  EXPECT_EQ(batches.item<int64_t>(), 2);
 }
 
 TEST(BatchNorm, ReluKeepsNaN) {

@@ -1,0 +1,32 @@
+// The two ways to run batch normalisation in training, and the choice between them.
+#pragma once
+
+#include <adret/core/cuda/context.h>
+#include <adret/core/kernels/norm.h>
+
+namespace adret::cuda {
+
+// Any call: sums in a first launch, and what follows from them in a second (for few rows in the
+// first, too).
+void run_in_two_launches(Context& context, const kernels::BatchNormForward& call);
+void run_in_two_launches(Context& context, const kernels::BatchNormBackward& call);
+
+// Note [Batch normalisation in one launch]. False where that cannot be done, and then nothing is.
+bool run_in_one_launch(Context& context, const kernels::BatchNormForward& call);
+bool run_in_one_launch(Context& context, const kernels::BatchNormBackward& call);
+
+// Whether what the sums are of is no more than `kept_share` times the shared memory of the device.
+inline bool is_mostly_kept(const Context& context, const TensorView& x, int tensors) {
+  constexpr int64_t kept_share = 4;
+  const int64_t bytes = x.numel() * int64_t(size_of(x.dtype)) * tensors;
+  return bytes <= kept_share * context.multiprocessors() *
+                      int64_t(context.properties.sharedMemPerBlockOptin);
+}
+inline bool one_launch_pays(const Context& context, const kernels::BatchNormForward& call) {
+  return is_mostly_kept(context, call.x, 1);
+}
+inline bool one_launch_pays(const Context& context, const kernels::BatchNormBackward& call) {
+  return is_mostly_kept(context, call.x, 2);
+}
+
+}  // namespace adret::cuda

@@ -1,0 +1,248 @@
+// Operands of batch normalisation's kernels, and the arithmetic of its channels.
+#pragma once
+
+#include <adret/core/cuda/norm_tile.h>
+
+#include <cstdint>
+
+namespace adret::cuda {
+
+// -- forward -------------------------------------------------------------------------------------
+
+// y = activation((x - mean) * scale + shift + residual)
+template <class T>
+struct Output {
+  const T *x, *residual;  // residual may be null
+  T* y;
+  bool relu;
+};
+
+template <class T, class Call>
+Output<T> output_of(const Call& call) {
+  return {call.x.template as<T>(), call.residual.template as<T>(), call.y.template as<T>(),
+          call.activation == kernels::Activation::relu};
+}
+
+template <class A, int n>
+struct Normalisation {
+  A mean[n], scale[n], shift[n];
+
+  template <class T>
+  __device__ Vector<T, n> apply(const Output<T>& out, const Vector<T, n>& x,
+                                const Vector<T, n>& residual) const {
+    Vector<T, n> y;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      A value = (widen<T>(x.at[k]) - mean[k]) * scale[k] + shift[k];
+      if (out.residual) value += widen<T>(residual.at[k]);
+      y.at[k] = narrow<T>(out.relu ? relu(value) : value);
+    }
+    return y;
+  }
+};
+
+template <class A>
+struct Training {
+  const A *weight, *bias;          // may be null
+  A *running_mean, *running_var;   // may be null
+  int64_t* num_batches;            // may be null
+  A *mean, *rstd, *scale, *shift;  // scale and shift in the workspace, if there is a second kernel
+  double momentum, epsilon;
+  Pair* partials;
+};
+
+template <class A, class Call>
+Training<A> training_of(const Call& call) {
+  return {.weight = call.weight.template as<A>(),
+          .bias = call.bias.template as<A>(),
+          .running_mean = call.running_mean.template as<A>(),
+          .running_var = call.running_var.template as<A>(),
+          .num_batches = call.num_batches.template as<int64_t>(),
+          .mean = call.mean.template as<A>(),
+          .rstd = call.rstd.template as<A>(),
+          .momentum = call.momentum,
+          .epsilon = call.epsilon};
+}
+
+// Of a thread's elements, about its own first ones.
+template <class T, int n>
+class MomentSums {
+  using A = Accumulator<T>;
+
+ public:
+  __device__ explicit MomentSums(const Vector<T, n>& first) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) start_[k] = widen<T>(first.at[k]);
+  }
+  __device__ void add(const Vector<T, n>& x) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const A deviation = widen<T>(x.at[k]) - start_[k];
+      sum_[k] += deviation;
+      squares_[k] += deviation * deviation;
+    }
+  }
+  // About `pivot`, for `count` rows: so neither a large mean nor an outlier in the first row costs
+  // precision.
+  __device__ void move(const Vector<T, n>& pivot, double count, Pair (&sums)[n]) const {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const double moved = double(start_[k]) - double(widen<T>(pivot.at[k]));
+      sums[k].a = double(sum_[k]) + count * moved;
+      sums[k].b = double(squares_[k]) + moved * (2 * double(sum_[k]) + count * moved);
+    }
+  }
+
+ private:
+  A start_[n], sum_[n] = {}, squares_[n] = {};
+};
+
+// Of a channel; `squares` adds up (x - mean)^2.
+struct Statistics {
+  double mean, squares, rstd;
+
+  // From the sums of x - pivot and of its square over `count` rows.
+  __device__ Statistics(const Pair& sums, double pivot, int64_t count, double epsilon) {
+    const double reciprocal = count > 0 ? 1 / double(count) : 0.0;
+    const double shifted = sums.a * reciprocal, rest = sums.b - sums.a * shifted;
+    mean = pivot + shifted;
+    squares = rest < 0 ? 0.0 : rest;  // fmax would hide a NaN
+    rstd = 1 / sqrt(squares * reciprocal + epsilon);
+  }
+
+  // Scale and shift, in A's precision. What rounding the mean to A lost goes into the shift.
+  template <class A>
+  __device__ Pair scale_and_shift(double weight, double bias) const {
+    const double scale = double(A(rstd * weight));
+    return {scale, bias - (mean - double(A(mean))) * scale};
+  }
+};
+
+// running = (1 - momentum) * running + momentum * value
+template <class A>
+__device__ void update(A* running, double momentum, double value) {
+  *running = A((1 - momentum) * double(*running) + momentum * value);
+}
+
+// Writes what outlives the call, for channel c.
+template <class A>
+__device__ void keep(const Statistics& statistics, const Training<A>& call, int64_t count,
+                     int64_t c) {
+  call.mean[c] = A(statistics.mean);
+  call.rstd[c] = A(statistics.rstd);
+  if (c == 0 && call.num_batches) ++*call.num_batches;
+  if (count > 0 && call.running_mean) update(call.running_mean + c, call.momentum, statistics.mean);
+  if (count > 0 && call.running_var) {
+    const double divisor = count > 1 ? double(count - 1) : 1.0;
+    update(call.running_var + c, call.momentum, statistics.squares / divisor);
+  }
+}
+
+// -- backward ------------------------------------------------------------------------------------
+
+// The operands, null where absent.
+template <class T>
+struct Gradients {
+  using A = Accumulator<T>;
+  const T *x, *dy;
+  const T* y;
+  const A *weight, *bias, *mean, *rstd;
+  T *dx, *dresidual;
+  A *dweight, *dbias;
+  Pair* partials;
+  A *offset, *slope;  // in the workspace, if there is a second kernel
+};
+
+template <class T, class Call>
+Gradients<T> gradients_of(const Call& call) {
+  using A = Accumulator<T>;
+  return {.x = call.x.template as<T>(),
+          .dy = call.dy.template as<T>(),
+          .y = call.y.template as<T>(),
+          .weight = call.weight.template as<A>(),
+          .bias = call.bias.template as<A>(),
+          .mean = call.mean.template as<A>(),
+          .rstd = call.rstd.template as<A>(),
+          .dx = call.dx.template as<T>(),
+          .dresidual = call.dresidual.template as<T>(),
+          .dweight = call.dweight.template as<A>(),
+          .dbias = call.dbias.template as<A>()};
+}
+
+// Where ReLU let something through, if there is one: found from x again, or from y, to which a
+// residual was added. `from_x_alone` keeps no dresidual, which is the usual case without a residual
+// and takes fewer registers.
+enum class Mask { none, from_x_alone, from_x, from_y };
+
+template <class Call>
+Mask mask_of(const Call& call) {
+  return call.activation != kernels::Activation::relu ? Mask::none
+         : call.y.defined()                           ? Mask::from_y
+         : call.dresidual.defined()                   ? Mask::from_x
+                                                      : Mask::from_x_alone;
+}
+
+template <class A, int n>
+struct Coefficients {
+  A offset[n], slope[n];
+};
+
+// The affine map of some channels that leads to y.
+template <class A, int n>
+struct Affine {
+  A mean[n], scale[n], shift[n];
+
+  template <class T>
+  __device__ Affine(const Gradients<T>& call, int64_t channel) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const int64_t c = channel + k;
+      mean[k] = call.mean[c];
+      scale[k] = call.weight ? call.rstd[c] * call.weight[c] : call.rstd[c];
+      shift[k] = call.bias ? call.bias[c] : A(0);
+    }
+  }
+
+  // x, and the gradient behind the activation; y is read for Mask::from_y.
+  template <Mask mask, class T>
+  __device__ void unmask(const Vector<T, n>& x, const Vector<T, n>& dy, const Vector<T, n>& y,
+                         A (&value)[n], A (&g)[n]) const {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      value[k] = widen<T>(x.at[k]);
+      g[k] = widen<T>(dy.at[k]);
+      if constexpr (mask == Mask::none) continue;
+      const A out =
+          mask == Mask::from_y ? widen<T>(y.at[k]) : (value[k] - mean[k]) * scale[k] + shift[k];
+      if (out <= 0) g[k] = 0;
+    }
+  }
+
+  // dx = scale * (g - mean(g) - normalised x * mean(g * normalised x)) (Ioffe and Szegedy 2015,
+  // section 3).
+  template <class T>
+  __device__ Vector<T, n> input_gradient(const Coefficients<A, n>& coefficients, const A (&x)[n],
+                                         const A (&g)[n]) const {
+    Vector<T, n> dx;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      const A centred = g[k] - coefficients.offset[k];
+      dx.at[k] = narrow<T>(scale[k] * ((mean[k] - x[k]) * coefficients.slope[k] + centred));
+    }
+    return dx;
+  }
+};
+
+// Of a channel with the sums of g and of g times the centred x: its gradients, the offset and the
+// slope of dx.
+struct ChannelGradients {
+  double bias, weight, offset, slope;
+
+  __device__ ChannelGradients(const Pair& sums, double rstd, int64_t count)
+      : bias(sums.a),
+        weight(sums.b * rstd),
+        offset(bias / double(count)),
+        slope(weight / double(count) * rstd) {}
+};
+
+}  // namespace adret::cuda
