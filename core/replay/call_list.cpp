@@ -4,13 +4,21 @@
 #include <adret/core/replay/schedule.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace adret {
 namespace {
 
+// Addresses count from the start of a placeholder, so only within one storage.
+bool meet(const TensorView& a, const TensorView& b) {
+  const auto begin = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data); };
+  return a.storage == b.storage && begin(a) < begin(b) + b.bytes() &&
+         begin(b) < begin(a) + a.bytes();
+}
+
 bool touches(const std::vector<kernels::Operand>& operands, const TensorView& view) {
   return view.defined() && std::ranges::any_of(operands, [&](const kernels::Operand& operand) {
-           return operand.view.storage == view.storage;
+           return operand.view.defined() && meet(operand.view, view);
          });
 }
 

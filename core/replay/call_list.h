@@ -20,7 +20,6 @@ struct ListedCall {
   bool beside = false;  // see Note [Lanes]
 };
 
-// Operands are told apart by their storages: arenas count as a whole.
 class CallList {
  public:
   // The recording must outlive it.

@@ -1,7 +1,7 @@
 // Batch normalisation with the sum and the ReLU behind it, forward and backward.
 #include <adret/core/replay/fuse.h>
 
-#include <optional>
+#include <algorithm>
 
 namespace adret {
 namespace {
@@ -42,25 +42,29 @@ bool sum_behind_norm(CallList& list, size_t i) {
   return true;
 }
 
+// Whether a call is the gradient of the norm whose own relu `unary` is the gradient of.
+bool is_gradient_behind(CallList& list, size_t i, const UnaryBackward& unary) {
+  const auto* const norm = list.at<BatchNormBackward>(i);
+  if (!norm || norm->dy.storage != unary.dx.storage || norm->activation != Activation::none ||
+      norm->dresidual.defined()) {
+    return false;
+  }
+  const auto* const forward = list.maker(&BatchNormForward::mean, norm->mean);
+  return forward && forward->activation == Activation::relu &&
+         CallList::same(forward->y, unary.saved);
+}
+
 // The gradient of relu behind a norm whose forward pass has it: the norm finds the mask itself, and
 // leaves the masked gradient to others if there are any, as behind a sum.
 bool relu_gradient_and_norm(CallList& list, size_t i) {
   const UnaryBackward unary = *list.at<UnaryBackward>(i);
   if (unary.op != UnaryOp::relu || !list.is_temporary(unary.dx)) return false;
   const std::vector<size_t> users = list.touching_after(i, unary.dx);
-  std::optional<size_t> j;
-  for (const size_t user : users) {
-    const auto* const norm = list.at<BatchNormBackward>(user);
-    if (norm && norm->dy.storage == unary.dx.storage) j = user;
-    if (j) break;
-  }
-  if (!j) return false;
+  const auto j = std::ranges::find_if(
+      users, [&](size_t user) { return is_gradient_behind(list, user, unary); });
+  if (j == users.end()) return false;
   BatchNormBackward norm = *list.at<BatchNormBackward>(*j);
   const auto* const forward = list.maker(&BatchNormForward::mean, norm.mean);
-  if (norm.activation != Activation::none || norm.dresidual.defined() || !forward ||
-      forward->activation != Activation::relu || !CallList::same(forward->y, unary.saved)) {
-    return false;
-  }
   // It moves to where relu's stood.
   for (const Operand& input : norm.inputs()) {
     if (input.view.storage != unary.dx.storage && !list.unwritten_between(i, *j, input.view)) {

@@ -67,6 +67,7 @@ class Replay::Draft {
       add_outputs(i);
     }
     add_outputs(nobody);
+    keep_last_beside();
     plan();
   }
 
@@ -96,6 +97,15 @@ class Replay::Draft {
   void add(Entry entry, bool beside) {
     entries_.push_back(std::move(entry));
     lanes_.push_back(beside ? 1 : 0);
+  }
+
+  // Nothing is left to do beside the last of them.
+  void keep_last_beside() {
+    for (size_t i = entries_.size(); i-- > 0;) {
+      if (!runs_beside(entries_[i].call)) continue;
+      lanes_[i] = 0;
+      return;
+    }
   }
 
   // The largest input is what the first calls wait for.
