@@ -101,6 +101,7 @@ class MomentSums {
 struct Statistics {
   double mean, squares, rstd;
 
+  Statistics() = default;
   // From the sums of x - pivot and of its square over `count` rows.
   __device__ Statistics(const Pair& sums, double pivot, int64_t count, double epsilon) {
     const double reciprocal = count > 0 ? 1 / double(count) : 0.0;

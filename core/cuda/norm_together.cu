@@ -12,24 +12,27 @@ constexpr int group = 4;  // vectors of a thread that are copied, or loaded, tog
 // One launch at a time uses them, as all are on one stream.
 __device__ Meeting meetings[meeting_slices];
 
+template <class T, int n>
+__device__ void copy_group(const T* x, const Part<n>& part, const Kept<T, n>& kept, int k) {
+#pragma unroll
+  for (int i = 0; i < group; ++i) kept.copy(k + i, x + part.at(k + i));
+}
+
 // Sums of x - pivot and of its square, the pivot being the first row; fills `kept`.
 template <class T, int n>
 __device__ void sum_and_keep(const T* x, const Part<n>& part, const Kept<T, n>& kept,
                              Pair (&sums)[n]) {
-  const auto copy = [&](int k) {
-#pragma unroll
-    for (int i = 0; i < group; ++i) kept.copy(k + i, x + part.at(k + i));
-  };
-  begin_groups<group>(copy);
   const Vector<T, n> pivot = part.exists() ? load<T, n>(x + part.channel) : Vector<T, n>{};
   MomentSums<T, n> own(Vector<T, n>{});
-  for_groups<group>(kept.count(), copy, [&](int k) {
-    if (k == 0) own = MomentSums<T, n>(kept.load(0));
+  for_groups<group>(
+      kept.count(), [&](int k) { copy_group(x, part, kept, k); },
+      [&](int k) {
+        if (k == 0) own = MomentSums<T, n>(kept.load(0));
 #pragma unroll
-    for (int i = 0; i < group; ++i) {
-      if (k + i < kept.count()) own.add(kept.load(k + i));
-    }
-  });
+        for (int i = 0; i < group; ++i) {
+          if (k + i < kept.count()) own.add(kept.load(k + i));
+        }
+      });
   constexpr int batch = 2 * group;
   Vector<T, n> in[batch];
   in_batches<batch>(
@@ -78,6 +81,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   const Part<n> part(rows, share);
   const Kept<T, n> x(memory, share.kept, part.count);
   const Kept<T, n> residual(memory + share.kept, share.more, part.count);
+  begin_groups<group>([&](int k) { copy_group(out.x, part, x, k); });
   const int own = int(threadIdx.x), channels = share.width * n;
   const int64_t c = int64_t(blockIdx.y) * channels + own;
   const bool has_channel = own < channels && c < rows.channels;
@@ -94,15 +98,16 @@ __global__ void __launch_bounds__(together_threads, 1)
   Pair* const told =
       share.is_cluster ? reinterpret_cast<Pair*>(memory + share.kept + share.more) : call.partials;
   const Pair total = sum_together<n>(sums, share, told, meetings);
+  Statistics statistics;
   if (has_channel) {
-    const Statistics statistics(total, pivot, rows.count, call.epsilon);
+    statistics = Statistics(total, pivot, rows.count, call.epsilon);
     const Pair result = statistics.scale_and_shift<A>(weight, bias);
     coefficients[0][own] = A(statistics.mean);
     coefficients[1][own] = A(result.a);
     coefficients[2][own] = A(result.b);
-    if (blockIdx.x == 0) keep(statistics, call, rows.count, c);
   }
   __syncthreads();
+  if (has_channel && blockIdx.x == 0) keep(statistics, call, rows.count, c);
   if (!part.exists()) return;
   Normalisation<A, n> mine;
 #pragma unroll
