@@ -100,6 +100,7 @@ struct Grid {
   dim3 blocks;
   dim3 threads = 256;
   size_t shared_bytes = 0;
+  unsigned cluster = 1;  // neighbours along x that see each other's shared memory, from sm_90 on
 };
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -136,12 +137,14 @@ void launch(const Context& context, void (*kernel)(Parameters...), const Grid& g
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = context.compute;
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {grid.cluster, 1, 1};
   if (context.properties.major >= 9) {
-    config.attrs = &early;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = grid.cluster > 1 ? 2 : 1;
   }
   ADRET_CHECK(cudaLaunchKernelEx(&config, kernel,
                                  static_cast<Parameters>(std::forward<Arguments>(arguments))...));
