@@ -1,5 +1,5 @@
-// Times the linear layer's kernels and matrix products by cuBLASLt's first suggestion (or our own
-// kernel) and by the best of a race: a Markdown table.
+// Times the linear layer's kernels and matrix products by the choice without a race and by the best
+// of one: a Markdown table.
 #include <adret/core/compute_mode.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
@@ -57,6 +57,7 @@ Tensor random_tensor(const Shape& shape, DType dtype) {
 struct Layer {
   int64_t batch, in, out;
   Activation activation = Activation::none;
+  Activation before = Activation::none;  // of the layer that gave x
 };
 
 void add_layer(std::vector<Case>& cases, const Layer& l, const Precision& p) {
@@ -79,11 +80,19 @@ void add_layer(std::vector<Case>& cases, const Layer& l, const Precision& p) {
                                                            .activation = l.activation,
                                                            .math = p.math});
                    }});
-  cases.push_back({"linear_backward_input", shape, p.name, [=] {
-                     const auto [dx, weight, bias, dy] = operands();
-                     return call_of({dx, weight, dy},
+  const std::string backward_input = fmt::format("linear_backward_input {}", to_string(l.before));
+  cases.push_back({backward_input, shape, p.name, [=] {
+                     const auto [x, weight, bias, dy] = operands();
+                     const Tensor dx = random_tensor({l.batch, l.in}, p.dtype);
+                     const bool activated = l.before != Activation::none;
+                     return call_of({x, weight, dy, dx},
                                     kernels::LinearBackwardInput{
-                                        .dy = dy, .weight = weight, .dx = dx, .math = p.math});
+                                        .dy = dy,
+                                        .weight = weight,
+                                        .saved = activated ? TensorView(x) : TensorView(),
+                                        .dx = dx,
+                                        .activation = l.before,
+                                        .math = p.math});
                    }});
   cases.push_back({"linear_backward_weight", shape, p.name, [=] {
                      const auto [x, dweight, dbias, dy] = operands();
@@ -106,12 +115,19 @@ void add_square(std::vector<Case>& cases, int64_t size, const Precision& p) {
 
 std::vector<Case> all_cases() {
   constexpr Activation relu = Activation::relu;
-  const Layer small[] = {{64, 784, 256, relu},  // the MLP
-                         {64, 256, 10},        {64, 400, 120, relu}, {64, 120, 84, relu},  // LeNet
-                         {64, 84, 10},         {64, 9216, 128, relu}};  // MNIST's CNN
+  constexpr Activation none = Activation::none;
   std::vector<Case> cases;
   for (const Precision& precision : {f32, tf32, bf16}) {
-    for (const Layer& layer : small) add_layer(cases, layer, precision);
+    for (const int64_t batch : {64, 1024, 2048}) {
+      add_layer(cases, {batch, 784, 256, relu}, precision);  // the MLP
+      add_layer(cases, {batch, 256, 10, none, relu}, precision);
+    }
+    for (const int64_t batch : {64, 2048}) {
+      add_layer(cases, {batch, 400, 120, relu}, precision);  // LeNet
+      add_layer(cases, {batch, 120, 84, relu, relu}, precision);
+      add_layer(cases, {batch, 84, 10, none, relu}, precision);
+    }
+    add_layer(cases, {64, 9216, 128, relu}, precision);  // MNIST's CNN
   }
   // A feed-forward layer of GPT-2.
   for (const Precision& precision : {tf32, bf16}) {

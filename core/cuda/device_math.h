@@ -31,5 +31,10 @@ template <class A>
 __device__ inline A normal_density(A x) {
   return A(0.398942280401432677939946) * exp(A(-0.5) * x * x);
 }
+// The derivative of GELU, x normal_cdf(x).
+template <class A>
+__device__ inline A gelu_slope(A x) {
+  return normal_cdf(x) + x * normal_density(x);
+}
 
 }  // namespace adret::cuda

@@ -63,9 +63,7 @@ void run_unary_backward(const Context& context, const kernels::UnaryBackward& ca
       return with([] __device__(A y, A dy) { return y <= 0 || y >= 6 ? A(0) : dy; });
     case UnaryOp::sigmoid: return with([] __device__(A y, A dy) { return dy * (y * (1 - y)); });
     case UnaryOp::tanh: return with([] __device__(A y, A dy) { return dy * (1 - y * y); });
-    case UnaryOp::gelu:
-      return with(
-          [] __device__(A x, A dy) { return dy * (normal_cdf(x) + x * normal_density(x)); });
+    case UnaryOp::gelu: return with([] __device__(A x, A dy) { return dy * gelu_slope(x); });
     default: throw Error("[unary_backward] has no " + std::string(to_string(call.op)));
   }
 }

@@ -1,4 +1,4 @@
-// Matrix products and the linear layer: each kernel as products of cuBLASLt.
+// Matrix products and the linear layer: each kernel as products of matmul_plan.h.
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/matmul_plan.h>
 #include <adret/core/cuda/memory.h>
@@ -15,6 +15,15 @@ TensorView from(const TensorView& whole, int64_t item) {
   const size_t item_bytes = whole.bytes() / size_t(whole.shape[0]);
   part.data = whole.as<std::byte>() + size_t(item) * item_bytes;
   return part;
+}
+
+Epilogue slope_of(kernels::Activation activation) {
+  switch (activation) {
+    case kernels::Activation::none: return Epilogue::none;
+    case kernels::Activation::relu: return Epilogue::relu_slope;
+    case kernels::Activation::gelu: return Epilogue::gelu_slope;
+  }
+  return Epilogue::none;
 }
 
 }  // namespace
@@ -76,14 +85,13 @@ void run(Context& context, const kernels::LinearBackwardInput& call) {
   if (call.dx.numel() == 0) return;
   const int64_t depth = call.dy.shape[1];
   if (depth == 0) return clear(context, call.dx);
-  multiply(
-      context,
-      {.rows = call.dx.shape[0], .columns = call.dx.shape[1], .depth = depth, .math = call.math},
-      {call.dy, call.weight, call.dx, {}});
-  if (call.activation == kernels::Activation::none) return;
-  run(context,
-      kernels::UnaryBackward{
-          .saved = call.saved, .dy = call.dx, .dx = call.dx, .op = unary_of(call.activation)});
+  multiply(context,
+           {.rows = call.dx.shape[0],
+            .columns = call.dx.shape[1],
+            .depth = depth,
+            .epilogue = slope_of(call.activation),
+            .math = call.math},
+           {call.dy, call.weight, call.dx, call.saved});
 }
 
 void run(Context& context, const kernels::LinearBackwardWeight& call) {

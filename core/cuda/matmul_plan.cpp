@@ -1,8 +1,10 @@
 // The table of plans, their making and their race.
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/cublas_objects.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/matmul_plan.h>
+#include <adret/core/cuda/matmul_tensor.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/cuda/stopwatch.h>
 #include <adret/core/cuda/workspace.h>
@@ -28,30 +30,27 @@ namespace {
 // exactly when ours are. Its bias runs along the rows of D, which are our columns, and the bias
 // gradient of its B sums our op(a) over the depth.
 
-void destroy_descriptor(cublasLtMatmulDesc_t value) { cublas().cublasLtMatmulDescDestroy(value); }
-void destroy_layout(cublasLtMatrixLayout_t value) { cublas().cublasLtMatrixLayoutDestroy(value); }
-void destroy_preference(cublasLtMatmulPreference_t value) {
-  cublas().cublasLtMatmulPreferenceDestroy(value);
-}
-using Descriptor = Handle<cublasLtMatmulDesc_t, destroy_descriptor>;
-using Layout = Handle<cublasLtMatrixLayout_t, destroy_layout>;
-using Preference = Handle<cublasLtMatmulPreference_t, destroy_preference>;
-
 // A way to compute a product, ready to run.
 struct Plan {
   Descriptor operation;
   Layout a, b, y;
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace_bytes = 0;
-  bool fused = true;           // the operation has the product's epilogue
-  const void* bias = nullptr;  // that the operation points to
-  bool own = false;            // our own kernel, without any of the above
+  bool fused = true;                   // the operation has the product's epilogue
+  const void* bias = nullptr;          // that the operation points to
+  bool small = false;                  // multiply_small, without any of the above
+  std::optional<TensorTiling> tiling;  // multiply_tensor, likewise
   bool raced = false;
 };
 
-Plan own_plan() {
+Plan small_plan() {
   Plan plan;
-  plan.own = true;
+  plan.small = true;
+  return plan;
+}
+Plan tensor_plan(const TensorTiling& tiling) {
+  Plan plan;
+  plan.tiling = tiling;
   return plan;
 }
 
@@ -100,7 +99,7 @@ Key key_of(const Context& context, const Product& p, const ProductOperands& oper
   add(p.transpose_b, 1);
   add(p.accumulate, 1);
   add(compute_mode().deterministic, 1);
-  for (const TensorView* view : {&operands.a, &operands.b, &operands.y, &operands.bias}) {
+  for (const TensorView* view : {&operands.a, &operands.b, &operands.y, &operands.beside}) {
     add(uint64_t(std::countr_zero(alignment_of(*view))), 3);
   }
   return {p.rows, p.columns, p.depth, p.batch, bits};
@@ -108,66 +107,23 @@ Key key_of(const Context& context, const Product& p, const ProductOperands& oper
 
 // -- descriptors ---------------------------------------------------------------------------------
 
-cudaDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::f64: return CUDA_R_64F;
-    case DType::bf16: return CUDA_R_16BF;
-    case DType::f16: return CUDA_R_16F;
-    default:
-      throw ShapeError(
-          fmt::format("[matmul] runs in floating dtypes, not in {}", adret::name(dtype)));
-  }
-}
-
-// Factors of the product and of what it is added to, in the type that sums are in.
-const void* scalar(DType dtype, bool is_one) {
-  static constexpr float floats[] = {0, 1};
-  static constexpr double doubles[] = {0, 1};
-  return dtype == DType::f64 ? static_cast<const void*>(&doubles[is_one]) : &floats[is_one];
-}
-
 // ReLU is left to our own kernel: cuBLASLt's turns NaN into 0, and a model whose weights are NaN
 // would train on without a sign of it.
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   switch (epilogue) {
-    case Epilogue::none:
-    case Epilogue::relu: return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
     case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
+    default: return CUBLASLT_EPILOGUE_DEFAULT;
   }
-  return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 // Whether the product can be computed with and without fusion.
 bool has_fusion(const Product& p) { return epilogue_of(p.epilogue) != CUBLASLT_EPILOGUE_DEFAULT; }
 
-template <class T>
-void set(const Descriptor& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  ADRET_CHECK(cublas().cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
-}
-template <class T>
-void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
-  ADRET_CHECK(cublas().cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)));
-}
-template <class T>
-void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
-         const T& value) {
-  ADRET_CHECK(
-      cublas().cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)));
-}
-
 void point_to_bias(Plan& plan, const void* bias) {
   set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   plan.bias = bias;
-}
-
-// f32 sums in f32, of products of f32 operands that are exact unless TF32 was asked for.
-cublasComputeType_t compute_type(DType dtype, MathMode math) {
-  if (dtype == DType::f64) return CUBLAS_COMPUTE_64F;
-  const bool tf32 = dtype == DType::f32 && math == MathMode::tf32;
-  return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
@@ -180,18 +136,6 @@ Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
   return operation;
 }
 
-// Of a (rows, columns) row-major, `batch` of them in a row.
-Layout make_layout(DType dtype, int64_t rows, int64_t columns, int64_t batch) {
-  Layout layout;
-  ADRET_CHECK(cublas().cublasLtMatrixLayoutCreate(layout.out(), data_type(dtype), uint64_t(columns),
-                                                  uint64_t(rows), columns));
-  if (batch > 1) {
-    set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(batch));
-    set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
-  }
-  return layout;
-}
-
 Plan make_plan(const Product& p, const ProductOperands& operands, bool fused) {
   const DType dtype = operands.y.dtype;
   Plan plan;
@@ -202,7 +146,7 @@ Plan make_plan(const Product& p, const ProductOperands& operands, bool fused) {
                          : make_layout(dtype, p.depth, p.columns, p.batch);
   plan.y = make_layout(dtype, p.rows, p.columns, p.batch);
   plan.fused = fused;
-  if (fused && operands.bias.defined()) point_to_bias(plan, operands.bias.data);
+  if (fused && has_fusion(p)) point_to_bias(plan, operands.beside.data);
   return plan;
 }
 
@@ -235,7 +179,7 @@ std::vector<Plan> suggestions(Context& context, const Product& p, const ProductO
   Plan asked = make_plan(p, operands, fused);
   // Of a bias, only the address's alignment is looked at: the key's, not what it happens to be.
   if (asked.bias) {
-    point_to_bias(asked, reinterpret_cast<const void*>(uintptr_t(alignment_of(operands.bias))));
+    point_to_bias(asked, reinterpret_cast<const void*>(uintptr_t(alignment_of(operands.beside))));
   }
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int found = 0;
@@ -265,16 +209,33 @@ std::vector<Plan> suggestions(Context& context, const Product& p, const ProductO
       p.columns, p.transpose_b ? " transposed" : "", adret::name(dtype), workspace_limit()));
 }
 
-// -- our own kernel ------------------------------------------------------------------------------
+// -- our own kernels -----------------------------------------------------------------------------
 
-// Up to `multiply_adds` of them, in sizes that our own kernel takes.
-bool is_small(const Product& p, double multiply_adds) {
-  return p.rows <= (int64_t(1) << 19) &&
-         double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= multiply_adds;
+// Multiply-adds up to which a kernel takes part in races, and up to which it is the choice without
+// one.
+struct Reach {
+  double race, win;
+};
+// Where it is at least level, and saves a launch with ReLU and 6 to 10 us on the host.
+constexpr Reach small_reach{1 << 24, 1 << 22};
+constexpr Reach tensor_reach{1 << 30, 1 << 26};
+
+bool is_within(double most, const Product& p) {
+  return double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= most;
 }
-constexpr double small_enough_to_race = 1 << 24;
-// Where our own kernel is at least level, and saves a launch with ReLU and 6 to 10 us on the host.
-constexpr double small_enough_to_win = 1 << 22;
+
+// In sizes that multiply_small takes.
+bool is_small(const Product& p, double most) {
+  return p.rows <= (int64_t(1) << 19) && is_within(most, p);
+}
+
+// Up to `most` tilings of multiply_tensor, the likely best first.
+std::vector<TensorTiling> tilings(const Context& context, const Product& p, DType dtype,
+                                  size_t most) {
+  std::vector<TensorTiling> found = tensor_tilings(context.properties, p, dtype);
+  found.resize(std::min(found.size(), most));
+  return found;
+}
 
 // -- choices on disk -----------------------------------------------------------------------------
 
@@ -282,17 +243,35 @@ PlanFile& plan_file(const Context& context) {
   return PlanFile::of(context, "matmul", cublas().version);
 }
 
+// With the number of the kernels' generation: a choice from before there were as many to choose
+// from is not found.
 std::string name_of(const Key& key, DType dtype) {
-  return fmt::format("{} {}x{}x{} batch {} {:x}", adret::name(dtype), key.rows, key.columns,
-                     key.depth, key.batch, key.bits & without_device);
+  constexpr int generation = 2;
+  return fmt::format("{} {}x{}x{} batch {} {:x} of {}", adret::name(dtype), key.rows, key.columns,
+                     key.depth, key.batch, key.bits & without_device, generation);
 }
 
 // The algorithm's words are opaque, and good for the same version of cuBLASLt.
 std::string choice_of(const Plan& plan) {
-  if (plan.own) return "own";
+  if (plan.small) return "small";
+  if (plan.tiling) return fmt::format("tensor {} {}", plan.tiling->tile, plan.tiling->splits);
   std::string text = plan.fused ? "fused" : "apart";
   for (const uint64_t word : plan.algorithm.data) text += fmt::format(" {:x}", word);
   return text;
+}
+
+// The plan of an algorithm's words, if it can be run.
+std::optional<Plan> with_algorithm(Context& context, Plan plan, std::istream& words) {
+  for (uint64_t& word : plan.algorithm.data) words >> std::hex >> word;
+  cublasLtMatmulHeuristicResult_t result{};
+  if (!words ||
+      cublas().cublasLtMatmulAlgoCheck(context.cublas(), plan.operation, plan.b, plan.a, plan.y,
+                                       plan.y, &plan.algorithm, &result) != CUBLAS_STATUS_SUCCESS ||
+      result.workspaceSize > workspace_limit()) {
+    return {};
+  }
+  plan.workspace_bytes = result.workspaceSize;
+  return plan;
 }
 
 // What a race once chose, if it can still be run.
@@ -300,22 +279,17 @@ std::optional<Plan> restored(Context& context, const Product& p, const ProductOp
                              const std::string& choice) {
   std::istringstream text(choice);
   std::string way;
-  text >> way >> std::hex;
+  text >> way;
   std::optional<Plan> plan;
-  if (way == "own" && is_small(p, small_enough_to_race)) {
-    plan = own_plan();
+  if (way == "small" && is_small(p, small_reach.race)) {
+    plan = small_plan();
+  } else if (way == "tensor") {
+    TensorTiling tiling{};
+    text >> tiling.tile >> tiling.splits;
+    const auto possible = tensor_tilings(context.properties, p, operands.y.dtype);
+    if (std::ranges::find(possible, tiling) != possible.end()) plan = tensor_plan(tiling);
   } else if (way == "fused" || way == "apart") {
-    plan = make_plan(p, operands, way == "fused");
-    for (uint64_t& word : plan->algorithm.data) text >> word;
-    cublasLtMatmulHeuristicResult_t result{};
-    if (!text ||
-        cublas().cublasLtMatmulAlgoCheck(context.cublas(), plan->operation, plan->b, plan->a,
-                                         plan->y, plan->y, &plan->algorithm,
-                                         &result) != CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > workspace_limit()) {
-      return {};
-    }
-    plan->workspace_bytes = result.workspaceSize;
+    plan = with_algorithm(context, make_plan(p, operands, way == "fused"), text);
   }
   if (plan) plan->raced = true;
   return plan;
@@ -323,23 +297,39 @@ std::optional<Plan> restored(Context& context, const Product& p, const ProductOp
 
 // -- running -------------------------------------------------------------------------------------
 
-// What the product's own kernel did not do: all of the epilogue, or its ReLU.
+// What cuBLASLt's kernel did not do of the epilogue.
 void run_epilogue(Context& context, const Product& p, const ProductOperands& operands, bool fused) {
-  const bool relu = p.epilogue == Epilogue::relu || p.epilogue == Epilogue::bias_relu;
-  if (p.epilogue == Epilogue::none || (fused && !relu)) return;
-  if (p.epilogue == Epilogue::bias_gradient) {
-    return run(context, kernels::Reduce{.x = operands.a, .y = operands.bias, .dims = 1});
+  const auto slope = [&](kernels::UnaryOp op) {
+    run(context, kernels::UnaryBackward{
+                     .saved = operands.beside, .dy = operands.y, .dx = operands.y, .op = op});
+  };
+  switch (p.epilogue) {
+    case Epilogue::none: return;
+    case Epilogue::bias:
+      if (!fused) add_bias(context, operands.y, operands.beside, false);
+      return;
+    case Epilogue::relu: return add_bias(context, operands.y, {}, true);
+    case Epilogue::bias_relu:
+      return add_bias(context, operands.y, fused ? TensorView() : operands.beside, true);
+    case Epilogue::bias_gradient:
+      if (fused) return;
+      return run(context, kernels::Reduce{.x = operands.a, .y = operands.beside, .dims = 1});
+    case Epilogue::relu_slope: return slope(kernels::UnaryOp::relu);
+    case Epilogue::gelu_slope: return slope(kernels::UnaryOp::gelu);
   }
-  add_bias(context, operands.y, fused ? TensorView() : operands.bias, relu);
 }
 
 cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
                        const ProductOperands& operands) {
-  if (plan.own) {
+  if (plan.small) {
     multiply_small(context, p, operands);
     return CUBLAS_STATUS_SUCCESS;
   }
-  if (plan.fused && plan.bias != operands.bias.data) point_to_bias(plan, operands.bias.data);
+  if (plan.tiling) {
+    multiply_tensor(context, p, operands, *plan.tiling);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if (plan.bias && plan.bias != operands.beside.data) point_to_bias(plan, operands.beside.data);
   std::optional<Workspace> workspace;
   if (plan.workspace_bytes > 0) workspace.emplace(context, plan.workspace_bytes);
   const DType dtype = operands.y.dtype;
@@ -355,35 +345,61 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
 // -- choosing ------------------------------------------------------------------------------------
 
 Plan suggested(Context& context, const Product& p, const ProductOperands& operands) {
-  if (is_small(p, small_enough_to_win)) return own_plan();
+  const DType dtype = operands.y.dtype;
+  if (is_within(tensor_reach.win, p)) {
+    for (const TensorTiling& tiling : tilings(context, p, dtype, 1)) return tensor_plan(tiling);
+  }
+  if (is_small(p, small_reach.win)) return small_plan();
   for (const bool fused : {true, false}) {
     std::vector<Plan> plans = suggestions(context, p, operands, fused, 4);
     if (!plans.empty()) return std::move(plans.front());
     if (!has_fusion(p)) break;
   }
-  refuse(p, operands.y.dtype);
+  refuse(p, dtype);
 }
 
 // Microseconds of one run; nothing for a plan that does not run.
 std::optional<double> time(Context& context, Plan& plan, const Product& p,
                            const ProductOperands& operands) {
-  constexpr int runs = 3;
   if (try_run(context, plan, p, operands) != CUBLAS_STATUS_SUCCESS) return {};
-  return Stopwatch(context).microseconds(
-      runs, [&] { check(try_run(context, plan, p, operands), "cublasLtMatmul"); });
+  const auto of_runs = [&](int runs) {
+    return Stopwatch(context).microseconds(
+        runs, [&] { check(try_run(context, plan, p, operands), "cublasLtMatmul"); });
+  };
+  constexpr double short_time = 30;  // where the clock's steps and the first launch show
+  const double taken = of_runs(3);
+  return taken < short_time ? of_runs(20) : taken;
 }
 
-// The fastest on the real operands; a later one has to win by 3 %, which is noise.
-Plan raced(Context& context, const Product& p, const ProductOperands& operands,
-           const std::string& key) {
+// All that a race is between.
+std::vector<Plan> candidates(Context& context, const Product& p, const ProductOperands& operands) {
   constexpr int most = 8;
+  constexpr size_t most_tilings = 6;
   std::vector<Plan> plans = suggestions(context, p, operands, true, most);
   if (has_fusion(p)) {
     for (Plan& plan : suggestions(context, p, operands, false, most)) {
       plans.push_back(std::move(plan));
     }
   }
-  if (is_small(p, small_enough_to_race)) plans.push_back(own_plan());
+  if (is_within(tensor_reach.race, p)) {
+    for (const TensorTiling& tiling : tilings(context, p, operands.y.dtype, most_tilings)) {
+      plans.push_back(tensor_plan(tiling));
+    }
+  }
+  if (is_small(p, small_reach.race)) plans.push_back(small_plan());
+  return plans;
+}
+
+// For whoever reads the file: what a time is of, if not of cuBLASLt's whole operation.
+std::string label_of(const Plan& plan) {
+  if (plan.small || plan.tiling) return choice_of(plan) + " ";
+  return plan.fused ? "" : "apart ";
+}
+
+// The fastest on the real operands; a later one has to win by 3 %, which is noise.
+Plan raced(Context& context, const Product& p, const ProductOperands& operands,
+           const std::string& key) {
+  std::vector<Plan> plans = candidates(context, p, operands);
   // What is added to must not change while it is tried.
   std::optional<Workspace> scratch;
   TensorView y = operands.y;
@@ -393,11 +409,11 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands,
   }
   Plan* best = nullptr;
   double best_time = 0;
-  std::string times;  // for whoever reads the file
+  std::string times;
   for (Plan& plan : plans) {
-    const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.bias});
+    const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.beside});
     if (!taken) continue;
-    times += fmt::format(" {}{:.2f}", plan.own ? "own " : plan.fused ? "" : "apart ", *taken);
+    times += fmt::format(" {}{:.2f}", label_of(plan), *taken);
     if (best && *taken > 0.97 * best_time) continue;
     best = &plan;
     best_time = *taken;

@@ -1,4 +1,4 @@
-// Matrix products on cuBLASLt or a kernel of our own: for each problem, the way is found once.
+// Matrix products on cuBLASLt or kernels of our own: for each problem, the way is found once.
 #pragma once
 
 #include <adret/core/compute_mode.h>
@@ -9,13 +9,22 @@
 
 namespace adret::cuda {
 
-// What is computed along with a product: inside its kernel where cuBLASLt can, else by another one.
-// bias: y += bias (columns); relu: of y, after the bias; bias_gradient: bias (rows) = the sums of
-// op(a) over `depth`; a is transposed then.
-enum class Epilogue : uint8_t { none, bias, relu, bias_relu, bias_gradient };
+// What is computed along with a product: inside its kernel where that can, else by another one.
+// bias: y += beside (columns); relu: of y, after the bias; bias_gradient: beside (rows) = the sums
+// of op(a) over `depth`; a is transposed then. relu_slope, gelu_slope: y *= the activation's
+// derivative at `beside` (rows, columns), which is as `saved` in UnaryBackward.
+enum class Epilogue : uint8_t {
+  none,
+  bias,
+  relu,
+  bias_relu,
+  bias_gradient,
+  relu_slope,
+  gelu_slope
+};
 
 // y (rows, columns) = or += op(a) op(b) over `depth`, `batch` times; dense and row-major. No size
-// is 0, batch at most 65535.
+// is 0, batch at most 65535. An epilogue comes with neither a batch nor accumulation.
 struct Product {
   int64_t rows, columns, depth, batch = 1;
   bool transpose_a = false, transpose_b = false, accumulate = false;
@@ -25,13 +34,14 @@ struct Product {
 
 struct ProductOperands {
   const TensorView &a, &b, &y;
-  const TensorView& bias;  // or its gradient; undefined for none and relu
+  const TensorView& beside;  // what the epilogue reads or writes; undefined for none and relu
 };
 
 // Throws DeviceError when cuBLASLt has no algorithm for it.
 void multiply(Context& context, const Product& product, const ProductOperands& operands);
 
-// Our own kernel, epilogue included; for products whose multiply-adds and whose rows are few.
+// Our own kernel without tensor cores, epilogue included; for products whose multiply-adds and
+// whose rows are few.
 void multiply_small(Context& context, const Product& product, const ProductOperands& operands);
 
 // The kernel behind the epilogues: y (rows, columns) += bias, then ReLU if asked; bias may be

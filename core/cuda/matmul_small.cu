@@ -1,5 +1,6 @@
 // Matrix products too small to fill the device: one launch, depth split over the warps of a block.
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/matmul_epilogue.h>
 #include <adret/core/cuda/matmul_plan.h>
 
 namespace adret::cuda {
@@ -14,7 +15,7 @@ constexpr int row_length = chunk + 4;          // so that eight rows begin in di
 template <class T>
 struct Arguments {
   const T *a, *b;
-  T *y, *bias;  // bias may be null
+  T *y, *beside;  // `beside` may be null
   int rows, columns, depth;
   Epilogue epilogue;
   bool accumulate;
@@ -86,7 +87,7 @@ struct Sums {
   }
 };
 
-// Sums the warps' parts in their order, then what goes along with the product, and writes.
+// Sums the warps' parts in their order, applies the epilogue, and writes.
 template <class T>
 __device__ void finish(const Arguments<T>& p, const Sums<Accumulator<T>>& sums,
                        Accumulator<T> (&parts)[warps][tile][tile + 1], int row, int column, T* y) {
@@ -104,11 +105,8 @@ __device__ void finish(const Arguments<T>& p, const Sums<Accumulator<T>>& sums,
   for (int w = 0; w < warps; ++w) value += parts[w][r][c];
   T& to = y[(row + r) * p.columns + column + c];
   if (p.accumulate) value += widen(to);
-  if (p.epilogue == Epilogue::bias || p.epilogue == Epilogue::bias_relu) {
-    value += widen(p.bias[column + c]);
-  }
-  if ((p.epilogue == Epilogue::relu || p.epilogue == Epilogue::bias_relu) && value < 0) value = 0;
-  to = narrow<T>(value);
+  const A beside = beside_at(p.epilogue, p.beside, row + r, column + c, p.columns);
+  to = narrow<T>(after(p.epilogue, value, beside));
 }
 
 template <class T, bool transpose_a, bool transpose_b>
@@ -165,7 +163,7 @@ __global__ void __launch_bounds__(threads) multiply_tile(Arguments<T> p) {
     if (threadIdx.x < tile && row + int(threadIdx.x) < p.rows) {
       A total = 0;
       for (int i = 0; i < threads / tile; ++i) total += shared.column_sums[i][threadIdx.x];
-      p.bias[row + threadIdx.x] = narrow<T>(total);
+      p.beside[row + threadIdx.x] = narrow<T>(total);
     }
     __syncthreads();
   }
@@ -177,7 +175,7 @@ void multiply_as(Context& context, const Product& p, const ProductOperands& oper
   const Arguments<T> arguments{.a = operands.a.as<const T>(),
                                .b = operands.b.as<const T>(),
                                .y = operands.y.as<T>(),
-                               .bias = operands.bias.as<T>(),
+                               .beside = operands.beside.as<T>(),
                                .rows = int(p.rows),
                                .columns = int(p.columns),
                                .depth = int(p.depth),

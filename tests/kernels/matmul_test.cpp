@@ -26,10 +26,10 @@ void check(const Guarded<T>& actual, const Sums& expected, const std::string& wh
 
 // batch, rows, columns, depth
 const MatmulSizes matmul_cases[] = {
-    {1, 1, 1, 1},     {1, 5, 7, 3},      {1, 64, 10, 84},   {1, 33, 130, 129}, {1, 1, 300, 40},
-    {1, 300, 1, 40},  {1, 200, 300, 70}, {1, 17, 9, 1000},  {5, 8, 12, 6},     {3, 70, 65, 50},
-    {4, 200, 16, 90}, {1, 4, 6, 0},      {1, 0, 6, 4},      {1, 3, 0, 4},      {0, 3, 4, 5},
-    {2, 1, 64, 64},   {1, 160, 48, 256}, {1, 129, 257, 33},
+    {1, 1, 1, 1},     {1, 5, 7, 3},      {1, 64, 10, 84},   {1, 33, 130, 129},  {1, 1, 300, 40},
+    {1, 300, 1, 40},  {1, 200, 300, 70}, {1, 17, 9, 1000},  {5, 8, 12, 6},      {3, 70, 65, 50},
+    {4, 200, 16, 90}, {1, 4, 6, 0},      {1, 0, 6, 4},      {1, 3, 0, 4},       {0, 3, 4, 5},
+    {2, 1, 64, 64},   {1, 160, 48, 256}, {1, 129, 257, 33}, {1, 10, 256, 2048}, {1, 65, 31, 4100},
 };
 
 std::string name_of(const MatmulSizes& s) {
@@ -40,29 +40,42 @@ std::string name_of(const MatmulSizes& s) {
 // Matrices instead of batches of one, so that both ranks are met.
 Shape shape_of(const Shape& batched) { return batched[0] == 1 ? batched.without(0) : batched; }
 
+// Multiples of 1/1024 in -1..1, which TF32 holds: products of them are exact, so that sums are to
+// be as good as without TF32.
+Values tf32_values(int64_t count, uint32_t seed) {
+  Values values = random_values(count, seed);
+  for (double& v : values) v = std::round(v * 1024) / 1024;
+  return values;
+}
+Values values_for(MathMode math, int64_t count, uint32_t seed) {
+  return math == MathMode::tf32 ? tf32_values(count, seed) : random_values(count, seed);
+}
+
 template <class T>
-Guarded<T> matmul_on(const MatmulSizes& s, const Values& a, const Values& b, const Values* y0) {
+Guarded<T> matmul_on(const MatmulSizes& s, const Values& a, const Values& b, const Values* y0,
+                     MathMode math) {
   Guarded<T> y = y0 ? Guarded<T>(shape_of(s.y()), *y0) : Guarded<T>(shape_of(s.y()));
   run(kernels::Matmul{.a = Guarded<T>(shape_of(s.a()), a),
                       .b = Guarded<T>(shape_of(s.b()), b),
                       .y = y,
                       .transpose_a = s.transpose_a,
                       .transpose_b = s.transpose_b,
-                      .accumulate = y0 != nullptr});
+                      .accumulate = y0 != nullptr,
+                      .math = math});
   return y;
 }
 
 class Matmul : public ::testing::TestWithParam<MatmulSizes> {};
 
 template <class T>
-void check_matmul(const MatmulSizes& s) {
+void check_matmul(const MatmulSizes& s, MathMode math = MathMode::exact) {
   const std::string what =
       std::string(s.transpose_a ? "a^T " : "a ") + (s.transpose_b ? "b^T" : "b");
-  const Values a = random_values(s.a().numel(), 1);
-  const Values b = random_values(s.b().numel(), 2);
+  const Values a = values_for(math, s.a().numel(), 1);
+  const Values b = values_for(math, s.b().numel(), 2);
   const Values y = random_values(s.y().numel(), 3);
-  check(matmul_on<T>(s, a, b, nullptr), test::matmul(s, a, b, {}), what);
-  check(matmul_on<T>(s, a, b, &y), test::matmul(s, a, b, y), what + " accumulated");
+  check(matmul_on<T>(s, a, b, nullptr, math), test::matmul(s, a, b, {}), what);
+  check(matmul_on<T>(s, a, b, &y, math), test::matmul(s, a, b, y), what + " accumulated");
 }
 
 TEST_P(Matmul, EqualsTheDefinitionHoweverOperandsAreTurned) {
@@ -72,6 +85,7 @@ TEST_P(Matmul, EqualsTheDefinitionHoweverOperandsAreTurned) {
       sizes.transpose_a = transpose_a;
       sizes.transpose_b = transpose_b;
       check_matmul<float>(sizes);
+      check_matmul<float>(sizes, MathMode::tf32);
       check_matmul<double>(sizes);
     }
   }
@@ -85,17 +99,19 @@ struct LinearCase {
 };
 
 const LinearCase linear_cases[] = {
-    {64, 784, 256}, {64, 256, 10}, {256, 84, 10},  {7, 400, 120}, {1, 120, 84},   {3, 1, 1},
-    {2, 5, 3},      {33, 17, 50},  {300, 31, 129}, {0, 6, 4},     {700, 161, 10}, {5, 0, 3},
+    {64, 784, 256}, {64, 256, 10}, {256, 84, 10},  {7, 400, 120},  {1, 120, 84},
+    {3, 1, 1},      {2, 5, 3},     {33, 17, 50},   {300, 31, 129}, {0, 6, 4},
+    {700, 161, 10}, {5, 0, 3},     {1024, 84, 10}, {65, 1, 33},    {16, 2304, 32},
 };
 
 template <class T>
 struct LinearOperands {
   LinearCase c;
-  Values x = random_values(c.batch * c.in, 1);
-  Values weight = random_values(c.out * c.in, 2);
+  MathMode math = MathMode::exact;
+  Values x = values_for(math, c.batch* c.in, 1);
+  Values weight = values_for(math, c.out* c.in, 2);
   Values bias = random_values(c.out, 3);
-  Values dy = random_values(c.batch * c.out, 4);
+  Values dy = values_for(math, c.batch* c.out, 4);
 
   Shape x_shape() const { return {c.batch, c.in}; }
   Shape weight_shape() const { return {c.out, c.in}; }
@@ -108,7 +124,8 @@ struct LinearOperands {
                                .weight = Guarded<T>(weight_shape(), weight),
                                .bias = with_bias ? bias_operand : TensorView(),
                                .y = y,
-                               .activation = activation});
+                               .activation = activation,
+                               .math = math});
     return y;
   }
   // y and what gelu is of.
@@ -119,7 +136,8 @@ struct LinearOperands {
                                .bias = Guarded<T>({c.out}, bias),
                                .y = y,
                                .before = before,
-                               .activation = Activation::gelu});
+                               .activation = Activation::gelu,
+                               .math = math});
     return {y, before};
   }
   Guarded<T> backward_input(Activation activation = Activation::none) const {
@@ -130,14 +148,16 @@ struct LinearOperands {
         .weight = Guarded<T>(weight_shape(), weight),
         .saved = activation == Activation::none ? TensorView() : TensorView(saved),
         .dx = dx,
-        .activation = activation});
+        .activation = activation,
+        .math = math});
     return dx;
   }
   void backward_weight(TensorView dweight, TensorView dbias) const {
     run(kernels::LinearBackwardWeight{.x = Guarded<T>(x_shape(), x),
                                       .dy = Guarded<T>(y_shape(), dy),
                                       .dweight = dweight,
-                                      .dbias = dbias});
+                                      .dbias = dbias,
+                                      .math = math});
   }
 };
 
@@ -148,8 +168,8 @@ double gelu_slope(double x) {
 }
 
 template <class T>
-void check_linear(const LinearCase& c) {
-  const LinearOperands<T> operands{c};
+void check_linear(const LinearCase& c, MathMode math = MathMode::exact) {
+  const LinearOperands<T> operands{c, math};
   const MatmulSizes forward{1, c.batch, c.out, c.in, false, true};
   check(operands.forward(false, Activation::none),
         test::matmul(forward, operands.x, operands.weight, {}), "forward");
@@ -199,6 +219,7 @@ class Linear : public ::testing::TestWithParam<LinearCase> {};
 
 TEST_P(Linear, EqualsTheDefinition) {
   check_linear<float>(GetParam());
+  check_linear<float>(GetParam(), MathMode::tf32);
   check_linear<double>(GetParam());
 }
 
@@ -214,6 +235,18 @@ TEST_P(Linear, BitsDoNotDependOnTheNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Linear, ::testing::ValuesIn(linear_cases),
                          [](const auto& test) { return name_of(test.param); });
+
+// Factors are rounded to nearest; a truncated one would lose 3/4 of a place in each term.
+TEST(Matmul, TF32RoundsToNearest) {
+  constexpr int64_t depth = 16;
+  const double x = 1 + 0.75 * 0x1p-10;
+  const Guarded<float> y({4, 4});
+  run(kernels::Matmul{.a = Guarded<float>({4, depth}, Values(4 * depth, x)),
+                      .b = Guarded<float>({depth, 4}, Values(4 * depth, 1)),
+                      .y = y,
+                      .math = MathMode::tf32});
+  for (const float value : y.exact()) EXPECT_NEAR(value, depth * x, depth * 0.3 * 0x1p-10);
+}
 
 // By hand: [1 2; 3 4] [5 6; 7 8] = [19 22; 43 50].
 TEST(Matmul, AProductByHand) {

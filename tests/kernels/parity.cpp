@@ -26,8 +26,9 @@
 //   |actual - e| <= (u_out + 16 u) |e| + 4 u sqrt(length) (largest |e| + term) + 2 subnormal
 // (64 u for GELU) where u_out is the machine epsilon of the output's dtype (it is rounded once), u
 // that of the arithmetic (f64 for f64, else f32), `length` the number of terms of a sum, `term` a
-// bound of one of them; a sum of n roundings wanders by sqrt(n) of them. The second part is left
-// out where nothing cancels, and kernels that only move, choose or draw elements are compared
+// bound of one of them; a sum of n roundings wanders by sqrt(n) of them. TF32, if asked for, adds
+// the rounding of a term's factors, 4 * 2^-11 sqrt(length) term. The second part is left out where
+// nothing cancels, and kernels that only move, choose or draw elements are compared
 // exactly. u_out times the largest |e| comes on top in 16 bits where a result may be rounded before
 // its last step: a bias, an addend or GELU behind a product.
 
@@ -90,6 +91,7 @@ struct Bound {
   double roundings = 16;        // of an element's own size
   bool rounds_between = false;  // a 16-bit result may be rounded before its last step too
   bool knows_f32 = false;       // an operand was computed in f32, whatever its dtype
+  MathMode math = MathMode::exact;
 };
 
 double largest(const TensorView& view) {
@@ -102,7 +104,9 @@ double largest(const TensorView& view) {
   return result;
 }
 
-Bound sums(double length, double term) { return {.cancels = true, .length = length, .term = term}; }
+Bound sums(double length, double term, MathMode math = MathMode::exact) {
+  return {.cancels = true, .length = length, .term = term, .math = math};
+}
 Bound in_two_steps(Bound bound, bool two) {
   bound.rounds_between = two;
   return bound;
@@ -135,18 +139,19 @@ Bound bound(const kernels::Reduce& k) {
   return sums(length, largest(k.x) / (mean ? std::max(1.0, length) : 1));
 }
 Bound bound(const kernels::Matmul& k) {
-  return in_two_steps(sums(double(k.a.shape[k.transpose_a ? -2 : -1]), largest(k.a) * largest(k.b)),
-                      k.accumulate);
+  return in_two_steps(
+      sums(double(k.a.shape[k.transpose_a ? -2 : -1]), largest(k.a) * largest(k.b), k.math),
+      k.accumulate);
 }
 Bound bound(const kernels::LinearForward& k) {
-  return in_two_steps(sums(double(k.x.shape[1]), largest(k.x) * largest(k.weight)),
+  return in_two_steps(sums(double(k.x.shape[1]), largest(k.x) * largest(k.weight), k.math),
                       k.bias.defined() || k.activation == kernels::Activation::gelu);
 }
 Bound bound(const kernels::LinearBackwardInput& k) {
-  return sums(double(k.dy.shape[1]), largest(k.dy) * largest(k.weight));
+  return sums(double(k.dy.shape[1]), largest(k.dy) * largest(k.weight), k.math);
 }
 Bound bound(const kernels::LinearBackwardWeight& k) {
-  return sums(double(k.x.shape[0]), std::max(1.0, largest(k.x)) * largest(k.dy));
+  return sums(double(k.x.shape[0]), std::max(1.0, largest(k.x)) * largest(k.dy), k.math);
 }
 Bound bound(const kernels::Conv2dForward& k) {
   return in_two_steps(
@@ -301,9 +306,11 @@ std::string difference(const OutputPart& actual, const Tensor& expected, const B
   for (double v : e) {
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   }
-  const double wander =
-      (bound.cancels ? 4 * u * std::sqrt(std::max(1.0, bound.length)) * (scale + bound.term) : 0) +
-      (bound.rounds_between && size_of(dtype) == 2 ? out.epsilon * scale : 0);
+  const double roundings = 4 * std::sqrt(std::max(1.0, bound.length));  // of a sum
+  const bool tf32 = bound.math == MathMode::tf32 && dtype == DType::f32;
+  const double wander = (bound.cancels ? roundings * u * (scale + bound.term) : 0) +
+                        (tf32 ? roundings * 0x1p-11 * bound.term : 0) +
+                        (bound.rounds_between && size_of(dtype) == 2 ? out.epsilon * scale : 0);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
     const double tolerance =
