@@ -1,6 +1,6 @@
 // Are the chosen plans of convolutions the best ones, and how long does choosing take? ResNet-50 in
-// bf16 at batch 256, LeNet and MNIST's CNN in f32 at batch 64. Exits with 1 when a target is
-// missed.
+// bf16 at batch 256, ResNet-18's first layer for CIFAR in bf16, LeNet and MNIST's CNN in f32.
+// Exits with 1 when a target is missed.
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/cuda/plan_cache.h>
@@ -74,8 +74,12 @@ void add_cases(std::vector<Case>& cases, const Layer& l, int64_t batch, DType dt
                      .dy = y, .weight = weight, .dx = x, .conv = l.params, .math = math}));
   }
   add("weight",
-      conv_call(kernels::Conv2dBackwardWeight{
-          .x = x, .dy = y, .dweight = weight, .dbias = {}, .conv = l.params, .math = math}));
+      conv_call(kernels::Conv2dBackwardWeight{.x = x,
+                                              .dy = y,
+                                              .dweight = weight,
+                                              .dbias = l.has_bias ? TensorView(bias) : TensorView(),
+                                              .conv = l.params,
+                                              .math = math}));
 }
 
 std::vector<Case> resnet50() {
@@ -95,13 +99,29 @@ std::vector<Case> resnet50() {
   return cases;
 }
 
-std::vector<Case> lenet(MathMode math) {
+std::vector<Case> resnet18_stem() {
+  std::vector<Case> cases;
+  for (const int64_t batch : {128, 512}) {
+    add_cases(cases,
+              {.name = fmt::format("stem @{}", batch),
+               .size = 32,
+               .channels = 3,
+               .outputs = 64,
+               .kernel = 3,
+               .params = {.padding = 1},
+               .is_first = true},
+              batch, DType::bf16, MathMode::exact);
+  }
+  return cases;
+}
+
+std::vector<Case> lenet(MathMode math, int64_t batch) {
   std::vector<Case> cases;
   const Layer layers[] = {
       {"c1", 28, 1, 6, 5, {.padding = 2}, true, true},
       {"c2", 14, 6, 16, 5, {}, true, false},
   };
-  for (const Layer& layer : layers) add_cases(cases, layer, 64, DType::f32, math);
+  for (const Layer& layer : layers) add_cases(cases, layer, batch, DType::f32, math);
   return cases;
 }
 
@@ -203,10 +223,13 @@ bool measure(Context& context, const std::string& model, const std::vector<Case>
 
 int main(int argc, char** argv) {
   CLI::App app("Plans of convolutions: the chosen ones against the best, and the time to choose");
-  std::string models = "lenet,cnn,resnet50";
-  std::string folder;
+  std::vector<std::string> models = {"lenet", "lenet2048", "cnn", "resnet18", "resnet50"};
+  std::string folder, only;
   bool lists_all = false;
-  app.add_option("--models", models, "of lenet, cnn, resnet50")->capture_default_str();
+  app.add_option("--models", models, "which ones, with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--only", only, "convolutions with this in their name, as \"c1 weight\"");
   app.add_option("--cache", folder,
                  "folder for the choices; run twice to time a new process (default: a new one)");
   app.add_flag("--all", lists_all, "print every candidate");
@@ -219,21 +242,29 @@ int main(int argc, char** argv) {
     ComputeMode mode = compute_mode();
     mode.plans = PlanSearch::measure;
     const ComputeModeScope scope(mode);
-    const auto wants = [&](const char* model) { return models.find(model) != std::string::npos; };
+    const auto wants = [&](const char* model) {
+      return std::find(models.begin(), models.end(), model) != models.end();
+    };
     bool holds = true;
-    const auto measure_model = [&](const std::string& name, const std::vector<Case>& cases,
+    const auto measure_model = [&](const std::string& name, std::vector<Case> cases,
                                    Targets targets) {
+      std::erase_if(cases, [&](const Case& c) { return c.name.find(only) == std::string::npos; });
+      if (cases.empty()) return;
       backend_for(Device::cuda()).services().synchronize();
       holds &= measure(context, name, cases, cache / name, lists_all, targets);
     };
     if (wants("lenet")) {
-      measure_model("lenet-f32", lenet(MathMode::exact), {1.5, 1.2});
-      measure_model("lenet-tf32", lenet(MathMode::tf32), {1.5, 1.2});
+      measure_model("lenet-f32", lenet(MathMode::exact, 64), {1.5, 1.2});
+      measure_model("lenet-tf32", lenet(MathMode::tf32, 64), {1.5, 1.2});
+    }
+    if (wants("lenet2048")) {
+      measure_model("lenet2048-tf32", lenet(MathMode::tf32, 2048), {1.5, 1.2});
     }
     if (wants("cnn")) {
       measure_model("cnn-f32", mnist_cnn(MathMode::exact), {1.5, 1.2});
       measure_model("cnn-tf32", mnist_cnn(MathMode::tf32), {1.5, 1.2});
     }
+    if (wants("resnet18")) measure_model("resnet18-bf16", resnet18_stem(), {1.5, 1.2});
     if (wants("resnet50")) measure_model("resnet50-bf16", resnet50(), {8, 1.05});
     if (folder.empty()) std::filesystem::remove_all(cache);
     return holds ? 0 : 1;

@@ -25,14 +25,16 @@ void run(Context& context, const kernels::Conv2dBackwardInput& call) {
 }
 
 void run(Context& context, const kernels::Conv2dBackwardWeight& call) {
+  const bool has_weight = call.dweight.defined() && call.dweight.numel() > 0;
+  if (has_weight && call.dy.numel() > 0 && call.x.numel() > 0) {
+    return run(context, conv_call(call));
+  }
   if (call.dbias.defined()) {
     const int64_t outputs = call.dbias.numel();
     column_sums(context, call.dy.dtype, call.dy.data, call.dbias.data,
                 outputs > 0 ? call.dy.numel() / outputs : 0, outputs);
   }
-  if (!call.dweight.defined() || call.dweight.numel() == 0) return;
-  if (call.dy.numel() == 0 || call.x.numel() == 0) return clear(context, call.dweight);
-  run(context, conv_call(call));
+  if (has_weight) clear(context, call.dweight);
 }
 
 }  // namespace adret::cuda

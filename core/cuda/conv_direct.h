@@ -15,9 +15,10 @@ enum class DirectKernel : uint8_t {
   general,    // everything
   tiled,      // few channels: the weights and a piece of an image in shared memory
   depthwise,  // one input channel a group
+  tensor,     // few channels, on tensor cores
 };
 inline constexpr DirectKernel direct_kernels[] = {DirectKernel::general, DirectKernel::tiled,
-                                                  DirectKernel::depthwise};
+                                                  DirectKernel::depthwise, DirectKernel::tensor};
 
 // The one that beats what cuDNN would suggest first, where one does.
 std::optional<DirectKernel> direct_favourite(const Context& context, const ConvProblem& problem);
@@ -25,7 +26,9 @@ std::optional<DirectKernel> direct_favourite(const Context& context, const ConvP
 bool can_win(DirectKernel kernel, const ConvProblem& problem);
 bool can_run(const Context& context, DirectKernel kernel, const ConvProblem& problem);
 size_t workspace_of(const Context& context, DirectKernel kernel, const ConvProblem& problem);
-// A forward one adds the bias and applies ReLU too.
+// A forward one adds the bias and applies ReLU too; of a weight's gradient sums_bias() tells
+// whether it writes the bias's.
+bool sums_bias(DirectKernel kernel);
 void run_direct(Context& context, DirectKernel kernel, const ConvProblem& problem,
                 const ConvOperands& operands, void* workspace);
 

@@ -20,4 +20,14 @@ size_t depthwise_workspace(const Context& context, const ConvProblem& problem);
 void run_depthwise(const Context& context, const ConvProblem& problem, const ConvOperands& operands,
                    void* workspace);
 
+bool tensor_can_run(const Context& context, const ConvProblem& problem);
+size_t tensor_workspace(const Context& context, const ConvProblem& problem);
+void run_tensor(const Context& context, const ConvProblem& problem, const ConvOperands& operands,
+                void* workspace);
+// The weight's gradient among them, with the bias's if there is one.
+bool tensor_weight_can_run(const Context& context, const ConvProblem& problem);
+size_t tensor_weight_workspace(const Context& context, const ConvProblem& problem);
+void run_tensor_weight(const Context& context, const ConvProblem& problem,
+                       const ConvOperands& operands, void* workspace);
+
 }  // namespace adret::cuda

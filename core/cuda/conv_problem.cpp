@@ -63,7 +63,13 @@ ConvCall conv_call(const kernels::Conv2dBackwardInput& call) {
 }
 
 ConvCall conv_call(const kernels::Conv2dBackwardWeight& call) {
-  return make(ConvDirection::backward_weight, call.x, call.dweight, call.dy, call.conv, call.math);
+  ConvCall made =
+      make(ConvDirection::backward_weight, call.x, call.dweight, call.dy, call.conv, call.math);
+  if (call.dbias.defined()) {
+    made.problem.bias_alignment = alignment_of(call.dbias.data);
+    made.operands.bias = call.dbias.data;
+  }
+  return made;
 }
 
 std::string to_string(const ConvProblem& p) {
@@ -85,7 +91,7 @@ Graph::Convolution graph_of(const ConvProblem& p, bool with_bias) {
       .weight = {Graph::weight_id, p.dtype, {p.o, p.channels(), p.kh, p.kw}, p.weight_alignment},
       .y = {Graph::y_id, p.dtype, {p.n, p.o, p.oh, p.ow}, p.y_alignment},
       .params = p.params()};
-  if (with_bias && p.has_bias()) {
+  if (with_bias && p.adds_bias()) {
     graph.bias = GraphTensor{Graph::bias_id, p.dtype, {1, p.o, 1, 1}, p.bias_alignment};
   }
   return graph;

@@ -17,7 +17,8 @@ struct ConvProblem {
   int64_t n, h, w, c, o, kh, kw, oh, ow;
   int64_t stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups;
   int64_t workspace_limit;
-  // How the addresses are aligned, 16 bytes at most; 0 for a bias that is not there.
+  // How the addresses are aligned, 16 bytes at most; 0 for a bias (or, with a weight's gradient,
+  // its gradient) that is not there.
   uint8_t x_alignment, weight_alignment, y_alignment, bias_alignment;
   ConvDirection direction;
   DType dtype;
@@ -27,6 +28,8 @@ struct ConvProblem {
   uint8_t unused[6];
 
   bool has_bias() const { return bias_alignment != 0; }
+  bool adds_bias() const { return has_bias() && direction == ConvDirection::forward; }
+  bool sums_bias() const { return has_bias() && direction == ConvDirection::backward_weight; }
   kernels::Conv2dParams params() const {
     return {.stride = {stride_h, stride_w},
             .padding = {padding_h, padding_w},
@@ -57,13 +60,13 @@ struct ConvCall {
 // With the thread's compute mode.
 ConvCall conv_call(const kernels::Conv2dForward& call);
 ConvCall conv_call(const kernels::Conv2dBackwardInput& call);
-// Of the weight's gradient, which must be defined.
+// Of the weight's gradient, which must be defined, and the bias's if it is.
 ConvCall conv_call(const kernels::Conv2dBackwardWeight& call);
 
 // One line with all that a choice depends on, for files of choices.
 std::string to_string(const ConvProblem& problem);
 
-// As a graph of cuDNN's, with the bias (if there is one) or without. ReLU is never in it: only
+// As a graph of cuDNN's, with the bias (if one is added) or without. ReLU is never in it: only
 // engines with the note STRICT_NAN_PROP, which are slow, promise not to turn NaN into 0.
 Graph::Convolution graph_of(const ConvProblem& problem, bool with_bias);
 

@@ -45,7 +45,7 @@ struct Candidate {
 // Engines read 16 bytes at once also of tensors that are described as aligned to fewer.
 bool is_aligned(const ConvProblem& problem, bool fused) {
   return std::min({problem.x_alignment, problem.weight_alignment, problem.y_alignment}) == 16 &&
-         (!fused || problem.bias_alignment == 0 || problem.bias_alignment == 16);
+         (!fused || !problem.adds_bias() || problem.bias_alignment == 16);
 }
 
 // The engines that cuDNN suggests and the compute mode allows, best first; none where it cannot
@@ -68,7 +68,7 @@ std::vector<Candidate> suggestions(const ConvProblem& problem, cudnnHandle_t han
 // Whether the bias is in the engine's graph, the better way first. Where ReLU follows, our kernel
 // does both in one go.
 std::vector<bool> ways_to_add(const ConvProblem& problem) {
-  if (!problem.has_bias()) return {true};
+  if (!problem.adds_bias()) return {true};
   return problem.relu ? std::vector{false} : std::vector{true, false};
 }
 
@@ -90,7 +90,7 @@ void mix_engines(std::vector<Candidate>& candidates) {
 
 ConvPlan::ConvPlan(EngineConfig config, cudnnHandle_t handle, bool fused,
                    const ConvProblem& problem)
-    : fused_(fused || !problem.has_bias()),
+    : fused_(fused || !problem.adds_bias()),
       name_(std::string(fused_ ? fused_name : separate_name) + to_string(config)) {
   cudnn_.emplace(std::move(config), handle);
   workspace_ = size_t(cudnn_->workspace());
@@ -107,11 +107,15 @@ ConvPlan::ConvPlan(DirectKernel kernel, const Context& context, const ConvProble
 
 void ConvPlan::run(Context& context, const ConvProblem& problem, const ConvOperands& operands,
                    void* workspace) {
+  if (problem.sums_bias() && (cudnn_ || !sums_bias(direct_))) {
+    column_sums(context, problem.dtype, operands.y, operands.bias,
+                problem.n * problem.oh * problem.ow, problem.o);
+  }
   if (!cudnn_) return run_direct(context, direct_, problem, operands, workspace);
   static constexpr std::array<int64_t, 4> ids = {Graph::x_id, Graph::weight_id, Graph::y_id,
                                                  Graph::bias_id};
   const std::array<void*, 4> data = {operands.x, operands.weight, operands.y, operands.bias};
-  const size_t count = problem.has_bias() && fused_ ? 4 : 3;
+  const size_t count = problem.adds_bias() && fused_ ? 4 : 3;
   cudnn_->run(context.cudnn(), std::span(ids).first(count), std::span(data).first(count),
               workspace);
   if (problem.relu || !fused_) {
