@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -116,10 +115,10 @@ inline Grid grid_for(const Context& context, int64_t items, int threads = 256) {
 
 // Note [Kernels that start early]
 // From sm_90 on a kernel's blocks may take their places while the kernel before runs its last ones
-// ("programmatic dependent launch"), which hides most of what a launch costs. So every kernel of
-// ours begins with begin_kernel(): it lets the next one come as early, and then waits until all
-// that was launched before is done and its writes are seen. Kernels of libraries neither come early
-// nor let others.
+// ("programmatic dependent launch"), which hides part of what a launch costs. So every kernel of
+// ours begins with begin_kernel(): it waits until all that was launched before is done and its
+// writes are seen. It does not let the next one come before its own blocks end, which was slower
+// (docs/design.md). Kernels of libraries neither come early nor let others.
 __device__ inline void begin_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -155,8 +154,7 @@ void launch(const Context& context, void (*kernel)(Parameters...), const Grid& g
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  static const bool pdl = std::getenv("ADRET_NOPDL") == nullptr;
-  launch_as(context, context.properties.major >= 9 && pdl ? &early : nullptr, kernel, grid,
+  launch_as(context, context.properties.major >= 9 ? &early : nullptr, kernel, grid,
             std::forward<Arguments>(arguments)...);
 }
 

@@ -32,17 +32,17 @@ class Planner {
   // Blocks of a slice that leave each thread two vectors.
   int64_t useful(int width) const { return divide_up(rows_ * width, 2 * together_threads); }
 
-  // Clusters must hold all that they sum. Narrow slices, 32 bytes, where that makes enough blocks.
+  // Clusters must hold all that they sum, and leave half of the device: more of them took longer
+  // than blocks that meet at counters (bench_cuda_norm).
   std::optional<TogetherPlan> in_clusters() const {
-    for (int width = full_width(); width >= std::min(2, full_width()); width /= 2) {
-      const int64_t most = std::min<int64_t>(largest_cluster, useful(width));
-      const int64_t blocks = int64_t(std::bit_floor(uint64_t(most)));
-      const bool fill = slices(width) * blocks * 4 >= int64_t(multiprocessors_) * 3;
-      if (slices(width) > max_grid_y || (!fill && most < useful(width))) continue;
-      const TogetherPlan plan = plan_of(width, blocks, true);
-      if (int64_t(plan.share.kept) == vectors(width, plan.share.rows)) return plan;
+    const int width = full_width();
+    const int64_t most = useful(width), blocks = int64_t(std::bit_floor(uint64_t(most)));
+    if (most > largest_cluster || slices(width) * blocks * 2 > multiprocessors_) {
+      return std::nullopt;
     }
-    return std::nullopt;
+    const TogetherPlan plan = plan_of(width, blocks, true);
+    const bool holds_all = int64_t(plan.share.kept) == vectors(width, plan.share.rows);
+    return holds_all ? std::optional(plan) : std::nullopt;
   }
 
   // Blocks that are all there at once.
@@ -55,8 +55,6 @@ class Planner {
   }
 
  private:
-  static constexpr int64_t max_grid_y = 65535;
-
   int64_t slices(int width) const { return divide_up(channels_, width * n_); }
   // Of a block with so many rows, the same number for each thread.
   static int64_t vectors(int width, int64_t rows) {

@@ -6,7 +6,6 @@
 #include <adret/core/replay/schedule.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <unordered_map>
 
 namespace adret {
@@ -276,11 +275,10 @@ void Replay::capture() {
 }
 
 void Replay::capture_calls(GraphOrder& order) const {
-  static const bool lanes = std::getenv("ADRET_LANES") == nullptr;
   int lane = 0;
   for (const Call& call : calls_) {
     const NameScope place(call.place.c_str());
-    if (lanes && (call.order.lane != lane || !call.order.after.empty())) {
+    if (call.order.lane != lane || !call.order.after.empty()) {
       order.lane(lane = call.order.lane, call.order.after);
     }
     if (call.input == none && call.output == none) {

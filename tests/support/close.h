@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/mirror.h"
+
 namespace adret::test {
 
 // |actual - expected| <= relative * |expected| + absolute at every place; NaN and infinities equal
@@ -30,6 +32,19 @@ inline void expect_close(const std::vector<double>& actual, const std::vector<do
           << what << ", element " << i;
     }
   }
+}
+
+// Values of replayed steps beside those of eager ones. The CPU's kernels give the same bits when
+// they are fused, those of a GPU round differently.
+template <class T>
+void expect_as_eager(const std::vector<T>& replayed, const std::vector<T>& eager,
+                     double tolerance = 1e-4) {
+  if (test_device() != TestDevice::cuda) {
+    EXPECT_EQ(replayed, eager);
+    return;
+  }
+  expect_close({replayed.begin(), replayed.end()}, {eager.begin(), eager.end()},
+               {.relative = tolerance, .absolute = tolerance}, "a replay");
 }
 
 // f() runs a kernel and returns its results; they are to be the same bits for any number of
