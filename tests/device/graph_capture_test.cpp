@@ -21,6 +21,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -194,6 +195,70 @@ TEST_F(Captured, IsOrderedWithTheKernelsAroundIt) {
     if (i == 50) fill_(sum, 0);
   }
   EXPECT_EQ(sum.to_vector(), std::vector<float>(1 << 16, 51 * 50 / 2 + 50 * 50));
+}
+
+// -- order and copies ----------------------------------------------------------------------------
+
+TEST_F(Captured, LanesWaitForWhatTheyAreTold) {
+  const NoGrad guard;
+  const Tensor x = noise({512, 512}, 1).to(second), w = noise({512, 512}, 2).to(second);
+  const Tensor y = Tensor::zeros({512, 512}, {.device = second}), z = y.clone();
+  const Tensor total = Tensor::zeros({}, {.device = second});
+  const auto product = [&](const Tensor& a, const Tensor& to) {
+    run(kernels::Matmul{.a = a, .b = w, .y = to});
+  };
+  const auto add_up = [&] { run(kernels::Reduce{.x = z, .y = total, .dims = 3}); };
+  product(x, y);
+  product(y, z);
+  add_up();
+  const float expected = float(total.item());
+  const std::vector<float> other = y.to_vector();
+  const auto graph = services.capture([&](GraphOrder& order) {
+    product(x, y);  // call 0
+    const size_t first[] = {0};
+    order.lane(1, first);
+    product(y, z);  // 1
+    add_up();       // 2, behind it
+    order.lane(0, {});
+    fill_(x, 0);  // 3, beside them
+    const size_t both[] = {2};
+    order.lane(0, both);
+    fill_(z, 0);  // 4, behind what reads it
+  });
+  EXPECT_GE(graph->nodes(), 5);
+  graph->launch();
+  EXPECT_EQ(float(total.item()), expected);
+  EXPECT_EQ(y.to_vector(), other);
+  EXPECT_EQ(sum(abs(z)).item(), 0);
+  EXPECT_EQ(sum(abs(x)).item(), 0);
+}
+
+TEST_F(Captured, CopiesHaveTheAddressesOfTheLaunch) {
+  const NoGrad guard;
+  for (const int64_t count : {1, 3, 1000, 1 << 20}) {
+    const Tensor in = Tensor::zeros({count}, {.device = second}), out = in.clone();
+    const auto bytes = size_t(count) * sizeof(float);
+    const auto graph = services.capture([&](GraphOrder& order) {
+      order.copy({in.data(), in.data(), bytes});
+      copy_(out, in);
+      order.copy({out.data(), out.data(), bytes});
+    });
+    // Off the alignment of vectors, too.
+    std::vector<float> numbers(size_t(count) + 1);
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    const Tensor from = there(numbers, {count + 1}), to = from.clone();
+    for (const int64_t offset : {0, 1, 0}) {
+      fill_(to, -1);
+      const MemoryCopy copies[] = {{in.data(), static_cast<float*>(from.data()) + offset, bytes},
+                                   {static_cast<float*>(to.data()) + offset, out.data(), bytes}};
+      graph->launch(copies);
+      const std::vector<float> result = to.to_vector();
+      for (int64_t i = 0; i < count; ++i) ASSERT_EQ(result[size_t(i + offset)], float(i + offset));
+      EXPECT_EQ(result[size_t(offset ? 0 : count)], -1);
+    }
+    expect_error<DeviceError>([&] { return graph->launch(), 0; },
+                              "[capture] the graph has 2 copies, got addresses for 0");
+  }
 }
 
 // -- memory --------------------------------------------------------------------------------------
