@@ -33,7 +33,8 @@ class CaptureGate {
   class Turn {
    public:
     // `end_call` is told of each kernel call.
-    explicit Turn(CaptureGate& gate, std::function<void()> end_call = [] {});
+    explicit Turn(
+        CaptureGate& gate, std::function<void()> end_call = [] {});
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;

@@ -15,8 +15,8 @@ namespace {
 // number of them except for one or three f32 channels. The band lies in shared memory pixel by
 // pixel, so word k of a window is `offsets[k]` behind its corner. A step of the depth is 8 words,
 // of which lane t takes 2t and 2t + 1 (any order does, if it is the weights' too): where words come
-// in pairs it reads both at once. Words beyond the depth have weights of zero and are read from the
-// window's first tap: what is infinite elsewhere must not reach it.
+// in pairs it reads both at once. Words beyond the depth are zero on both sides, as zero times
+// what is infinite would be NaN; their offset is `beyond`.
 
 // Result (n, rh, rw, results) of a source (n, h, w, sources): y from x, or dx from dy.
 struct Windows {
@@ -71,12 +71,14 @@ __device__ void load_weights(uint32_t* shared, const T* weight, const Windows& g
   });
 }
 
+constexpr int beyond = -1;
+
 __device__ void make_offsets(int* offsets, const Windows& g) {
   for (int word = int(threadIdx.x); word < g.steps * 8; word += int(blockDim.x)) {
     const int tap = int(g.by_words.quotient(word)), kh = int(g.by_kw.quotient(tap));
     const int kw = tap - kh * int(g.by_kw.divisor());
     const bool inside = tap < g.taps;
-    offsets[word] = inside ? kh * g.band.row + kw * g.band.step + word - tap * g.words : 0;
+    offsets[word] = inside ? kh * g.band.row + kw * g.band.step + word - tap * g.words : beyond;
   }
 }
 
@@ -131,12 +133,16 @@ __device__ void multiply(float (&sums)[strips][tiles][4], const int (&corner)[st
       for (int r = 0; r < 2; ++r) {
         const uint32_t* const from = tile + corner[m][r];
         if constexpr (paired) {
-          const auto own = *reinterpret_cast<const Vector<uint32_t, 2>*>(from + at.at[0]);
+          // Their number is even: both are beyond or none.
+          Vector<uint32_t, 2> own{};
+          if (at.at[0] != beyond) {
+            own = *reinterpret_cast<const Vector<uint32_t, 2>*>(from + at.at[0]);
+          }
           a[r] = own.at[0];
           a[r + 2] = own.at[1];
         } else {
-          a[r] = from[at.at[0]];
-          a[r + 2] = from[at.at[1]];
+          a[r] = at.at[0] != beyond ? from[at.at[0]] : 0;
+          a[r + 2] = at.at[1] != beyond ? from[at.at[1]] : 0;
         }
       }
 #pragma unroll

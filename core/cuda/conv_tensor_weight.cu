@@ -238,9 +238,7 @@ __device__ void finish(int i, float sum, const Products& g, int first, int count
 }
 
 // Blocks that a multiprocessor holds.
-constexpr int resident(int tiles, int strips) {
-  return tiles * strips <= 16 ? 2 : 1;
-}
+constexpr int resident(int tiles, int strips) { return tiles * strips <= 16 ? 2 : 1; }
 
 // Block (part, y): bands part, part + gridDim.x.. and outputs 8 * tiles * y..; `partial` has for
 // each y the sums of the parts and then those of groups of `level` parts.

@@ -187,7 +187,9 @@ class ConvDirect : public ::testing::TestWithParam<ConvCase> {
   ConvCall call(ConvDirection direction, const Mode& mode, bool has_bias, Operand& x,
                 Operand& weight, Operand& y, Operand& bias) const {
     const auto view = [&](const Operand& operand, const Shape& shape) {
+      static const IntrusivePtr<Storage> storage = Storage::placeholder(1, Device::cuda());
       TensorView view;
+      view.storage = storage.get();  // else it would be undefined
       view.data = operand.data();
       view.shape = shape;
       view.dtype = mode.dtype;
@@ -254,7 +256,8 @@ class ConvDirect : public ::testing::TestWithParam<ConvCase> {
       EXPECT_FALSE(offered);
     } else if (GetParam().on_tensor_cores) {
       const bool is_long = sizes().o > 32 || sizes().o * sizes().kh * sizes().kw > 416;
-      if (direction != ConvDirection::backward_input || !is_long) EXPECT_TRUE(offered);
+      if (direction == ConvDirection::backward_input && is_long) return;
+      EXPECT_TRUE(offered);
     }
   }
 
