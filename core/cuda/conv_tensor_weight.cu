@@ -194,13 +194,13 @@ __device__ void reduce_slices(float (&sums)[n], float* shared, const Products& g
   }
 }
 
-// done(i, sum over `count` arrays of `size` vectors), for the block's share of the vectors:
-// `at_once` of a thread, of `in_flight` arrays.
-template <int at_once, int in_flight, class Done>
-__device__ void add_parts_of(const Vector<float, 4>* parts, int count, int size, Done&& done) {
+// done(i, sum over `count` arrays of `size` vectors), for the block's share of the vectors.
+template <class Done>
+__device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Done&& done) {
+  constexpr int at_once = 4;
   for (int first = int(threadIdx.x); first < size; first += at_once * threads) {
     Vector<float, 4> sums[at_once] = {};
-#pragma unroll in_flight
+#pragma unroll 4
     for (int part = 0; part < count; ++part) {
 #pragma unroll
       for (int k = 0; k < at_once; ++k) {
@@ -215,11 +215,6 @@ __device__ void add_parts_of(const Vector<float, 4>* parts, int count, int size,
       if (first + k * threads < size) done(first + k * threads, sums[k]);
     }
   }
-}
-template <class Done>
-__device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Done&& done) {
-  if (size <= threads) return add_parts_of<1, 16>(parts, count, size, done);
-  add_parts_of<3, 5>(parts, count, size, done);
 }
 
 // Writes number i of the sums of all: those of taps as lanes have them, side after side, then those
