@@ -116,6 +116,7 @@ class Operand {
   void write() {
     ADRET_CHECK(cudaDeviceSynchronize());
     ADRET_CHECK(cudaMemcpy(memory_, bytes_.data(), bytes_.size(), cudaMemcpyHostToDevice));
+    ADRET_CHECK(cudaDeviceSynchronize());  // it returns before a small copy is there
   }
   void encode(double value, uint8_t* to) const {
     const float single = float(value);
