@@ -150,7 +150,9 @@ class Mnist(unittest.TestCase):
             self.train(*arguments, "--device", "cpu")
             on_cpu = (self.folder / "weights.safetensors").read_bytes()
             for device in ("cuda", "auto"):
-                result = self.train(*arguments, "--device", device, environment=plugin)
+                # Replays add up the products of a flattened image in another order.
+                result = self.train(*arguments, "--device", device, "--mode", "eager",
+                                    environment=plugin)
                 self.assertIn("mnist: trains on cuda:0: a fake\n", result.stderr)
                 self.assertEqual((self.folder / "weights.safetensors").read_bytes(), on_cpu)
 
