@@ -68,6 +68,9 @@ struct StepReport {
 // learning rate, cannot be replayed, nor one that leaves a tensor behind that it does not return;
 // StepReport::reason says which and where.
 //
+// A replay does what it can in fewer kernels (Note [Fusion] in core/replay/fuse.h), which may round
+// differently: its results are close to the function's, and the same in every replay.
+//
 // On a GPU a label out of range gives a loss that is NaN; so does it on the CPU in a replay.
 class Step {
  public:

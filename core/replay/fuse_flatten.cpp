@@ -1,8 +1,10 @@
 // Images that are flattened in the order of channels, rows and columns for a linear layer.
 #include <adret/core/replay/fuse.h>
-#include <adret/core/replay/schedule.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
+#include <vector>
 
 namespace adret {
 namespace {
