@@ -69,7 +69,7 @@ struct StepReport {
 // StepReport::reason says which and where.
 //
 // A replay does what it can in fewer kernels (Note [Fusion] in core/replay/fuse.h), which may round
-// differently: its results are close to the function's, and the same in every replay.
+// differently: its results are close to those of the function.
 //
 // On a GPU a label out of range gives a loss that is NaN; so does it on the CPU in a replay.
 class Step {
