@@ -5,8 +5,11 @@
 #include <adret/core/cuda/conv_tiling.h>
 #include <adret/core/cuda/fast_divisor.h>
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/tensor_core.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 namespace adret::cuda {
 
@@ -19,64 +22,27 @@ namespace adret::cuda {
 //   sum: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
 // Only devices from sm_80 on have them.
 template <class T>
-struct TensorCore;
+struct TensorCore {
+  static constexpr bool is_f32 = std::is_same_v<T, float>;
+  using Bits = std::conditional_t<is_f32, uint32_t, uint16_t>;
+  static constexpr int elements = is_f32 ? 1 : 2;  // of a word
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define ADRET_MULTIPLY_ADD(shape_and_types) __trap()
+  template <class Word>
+  static __device__ Word rounded(Word bits) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    if constexpr (is_f32) return round_to_tf32(bits);
+#endif
+    return bits;
+  }
+  static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4],
+                                      const uint32_t (&b)[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    cuda::multiply_add<T>(sum, a, b[0], b[1]);
 #else
-#define ADRET_MULTIPLY_ADD(shape_and_types)                              \
-  asm("mma.sync.aligned." shape_and_types                                \
-      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])           \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+    __trap();
 #endif
-
-template <>
-struct TensorCore<float> {
-  using Bits = uint32_t;
-  static constexpr int elements = 1;  // of a word
-  // To nearest, in the magnitude's direction when in the middle.
-  static __device__ Bits rounded(Bits bits) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
-#endif
-    return bits;
-  }
-  static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4],
-                                      const uint32_t (&b)[2]) {
-    ADRET_MULTIPLY_ADD("m16n8k8.row.col.f32.tf32.tf32.f32");
   }
 };
-
-template <>
-struct TensorCore<__nv_bfloat16> {
-  using Bits = uint16_t;
-  static constexpr int elements = 2;
-  template <class Word>
-  static __device__ Word rounded(Word bits) {
-    return bits;
-  }
-  static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4],
-                                      const uint32_t (&b)[2]) {
-    ADRET_MULTIPLY_ADD("m16n8k16.row.col.f32.bf16.bf16.f32");
-  }
-};
-
-template <>
-struct TensorCore<__half> {
-  using Bits = uint16_t;
-  static constexpr int elements = 2;
-  template <class Word>
-  static __device__ Word rounded(Word bits) {
-    return bits;
-  }
-  static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4],
-                                      const uint32_t (&b)[2]) {
-    ADRET_MULTIPLY_ADD("m16n8k16.row.col.f32.f16.f16.f32");
-  }
-};
-
-#undef ADRET_MULTIPLY_ADD
 
 // f gets a value of the dtype's C++ type, for those that tensor cores take.
 template <class F>
