@@ -279,6 +279,10 @@ void backward(const kernels::BatchNormBackward& call) {
   if (call.activation != kernels::Activation::relu) {
     return backward<T>(call, rows, [=](int64_t i, int64_t) { return dy[i]; });
   }
+  if (const T* added = call.dy_added.as<T>()) {
+    return backward<T>(call, rows,
+                       [=](int64_t i, int64_t) { return pass(y[i], dy[i] + added[i]); });
+  }
   if (call.y.defined()) {
     return backward<T>(call, rows, [=](int64_t i, int64_t) { return pass(y[i], dy[i]); });
   }

@@ -14,19 +14,20 @@ __device__ unsigned blocks_done[max_shared_slices];
 // A thread's elements of one row.
 template <class T, int n, Mask mask>
 struct Row {
-  Vector<T, n> x, gradient, y;
+  Vector<T, n> x, gradient, added, y;
 
   __device__ void load(const Gradients<T>& call, const T* dy, int64_t at) {
     x = cuda::load<T, n>(call.x + at);
     gradient = cuda::load<T, n>(dy + at);
-    if constexpr (mask == Mask::from_y) y = cuda::load<T, n>(call.y + at);
+    if constexpr (mask == Mask::from_y_of_sum) added = cuda::load<T, n>(call.dy_added + at);
+    if constexpr (reads_y(mask)) y = cuda::load<T, n>(call.y + at);
   }
   // f(row's offset, x, gradient behind the activation), the latter two as arrays of n.
   template <class F>
   __device__ void give(const Affine<Accumulator<T>, n>& affine, int64_t at, F& f) const {
     using A = Accumulator<T>;
     A value[n], g[n];
-    affine.template unmask<mask>(x, gradient, y, value, g);
+    affine.template unmask<mask>(x, whole_gradient<mask>(gradient, added), y, value, g);
     f(at, value, g);
   }
 };
@@ -58,7 +59,7 @@ __device__ void for_rows_backwards(const Gradients<T>& call, const Rows& rows,
 template <Mask mask, class T, int n, class F>
 __device__ void for_rows_ahead(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                                const Affine<Accumulator<T>, n>& affine, const T* dy, F f) {
-  constexpr int batch = mask == Mask::from_y ? 1 : 2;  // as many as the registers hold
+  constexpr int batch = reads_y(mask) ? 1 : 2;  // as many as the registers hold
   if (!place.exists || place.first >= rows.count) return;
   const int64_t stride = place.step * rows.channels;
   int64_t left = (rows.count - 1 - place.first) / place.step + 1;
@@ -173,7 +174,7 @@ __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows 
   }
   if (call.dresidual) {  // the sums masked it
     apply<Mask::none>(call, rows, place, affine, mine, call.dresidual);
-  } else {
+  } else if constexpr (mask != Mask::from_y_of_sum) {
     apply<mask>(call, rows, place, affine, mine, call.dy);
   }
 }
@@ -195,7 +196,7 @@ void run_backward(Context& context, Gradients<T> call, const Rows& rows) {
   if (call.dresidual) {  // the sums masked it
     const T* const masked = call.dresidual;
     launch(context, apply_gradient<Mask::none, T, n>, apply, call, rows, masked);
-  } else {
+  } else if constexpr (mask != Mask::from_y_of_sum) {
     launch(context, apply_gradient<mask, T, n>, apply, call, rows, call.dy);
   }
 }
@@ -207,6 +208,7 @@ void run_masked(Context& context, const Gradients<T>& call, const Rows& rows, Ma
     case Mask::from_x_alone: return run_backward<Mask::from_x_alone, T, n>(context, call, rows);
     case Mask::from_x: return run_backward<Mask::from_x, T, n>(context, call, rows);
     case Mask::from_y: return run_backward<Mask::from_y, T, n>(context, call, rows);
+    case Mask::from_y_of_sum: return run_backward<Mask::from_y_of_sum, T, n>(context, call, rows);
   }
 }
 
@@ -225,8 +227,8 @@ void run_in_two_launches(Context& context, const kernels::BatchNormBackward& cal
     constexpr int n = 16 / int(sizeof(T));
     const Gradients<T> gradients = gradients_of<T>(call);
     const Mask mask = mask_of(call);
-    if (rows.channels % n == 0 &&
-        aligned_16(gradients.x, gradients.dy, gradients.y, gradients.dx, gradients.dresidual)) {
+    if (rows.channels % n == 0 && aligned_16(gradients.x, gradients.dy, gradients.dy_added,
+                                             gradients.y, gradients.dx, gradients.dresidual)) {
       run_masked<T, n>(context, gradients, rows, mask);
     } else {
       run_masked<T, 1>(context, gradients, rows, mask);

@@ -145,8 +145,7 @@ __device__ void keep(const Statistics& statistics, const Training<A>& call, int6
 template <class T>
 struct Gradients {
   using A = Accumulator<T>;
-  const T *x, *dy;
-  const T* y;
+  const T *x, *dy, *dy_added, *y;
   const A *weight, *bias, *mean, *rstd;
   T *dx, *dresidual;
   A *dweight, *dbias;
@@ -154,11 +153,28 @@ struct Gradients {
   A *offset, *slope;  // in the workspace, if there is a second kernel
 };
 
+// Where ReLU let something through, if there is one: found from x again, or from y, to which a
+// residual was added. `from_x_alone` keeps no dresidual, which is the usual case without a residual
+// and takes fewer registers. `from_y_of_sum`: dy has another added to it, and dresidual is kept.
+enum class Mask { none, from_x_alone, from_x, from_y, from_y_of_sum };
+constexpr bool reads_y(Mask mask) { return mask == Mask::from_y || mask == Mask::from_y_of_sum; }
+
+// The gradient, with what is added to it.
+template <Mask mask, class T, int n>
+__device__ Vector<T, n> whole_gradient(const Vector<T, n>& dy, const Vector<T, n>& added) {
+  if constexpr (mask != Mask::from_y_of_sum) return dy;
+  Vector<T, n> sum;
+#pragma unroll
+  for (int k = 0; k < n; ++k) sum.at[k] = narrow<T>(widen<T>(dy.at[k]) + widen<T>(added.at[k]));
+  return sum;
+}
+
 template <class T, class Call>
 Gradients<T> gradients_of(const Call& call) {
   using A = Accumulator<T>;
   return {.x = call.x.template as<T>(),
           .dy = call.dy.template as<T>(),
+          .dy_added = call.dy_added.template as<T>(),
           .y = call.y.template as<T>(),
           .weight = call.weight.template as<A>(),
           .bias = call.bias.template as<A>(),
@@ -170,14 +186,10 @@ Gradients<T> gradients_of(const Call& call) {
           .dbias = call.dbias.template as<A>()};
 }
 
-// Where ReLU let something through, if there is one: found from x again, or from y, to which a
-// residual was added. `from_x_alone` keeps no dresidual, which is the usual case without a residual
-// and takes fewer registers.
-enum class Mask { none, from_x_alone, from_x, from_y };
-
 template <class Call>
 Mask mask_of(const Call& call) {
   return call.activation != kernels::Activation::relu ? Mask::none
+         : call.dy_added.defined()                    ? Mask::from_y_of_sum
          : call.y.defined()                           ? Mask::from_y
          : call.dresidual.defined()                   ? Mask::from_x
                                                       : Mask::from_x_alone;
@@ -204,7 +216,7 @@ struct Affine {
     }
   }
 
-  // x, and the gradient behind the activation; y is read for Mask::from_y.
+  // x, and the gradient behind the activation; y is there if reads_y(mask).
   template <Mask mask, class T>
   __device__ void unmask(const Vector<T, n>& x, const Vector<T, n>& dy, const Vector<T, n>& y,
                          A (&value)[n], A (&g)[n]) const {
@@ -213,8 +225,7 @@ struct Affine {
       value[k] = widen<T>(x.at[k]);
       g[k] = widen<T>(dy.at[k]);
       if constexpr (mask == Mask::none) continue;
-      const A out =
-          mask == Mask::from_y ? widen<T>(y.at[k]) : (value[k] - mean[k]) * scale[k] + shift[k];
+      const A out = reads_y(mask) ? widen<T>(y.at[k]) : (value[k] - mean[k]) * scale[k] + shift[k];
       if (out <= 0) g[k] = 0;
     }
   }

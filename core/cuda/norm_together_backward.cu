@@ -51,42 +51,50 @@ __device__ void sum_and_keep(const Gradients<T>& call, const Part<n>& part, cons
                              const Kept<T, n>& gradient, const Affine<Accumulator<T>, n>& affine,
                              Pair (&sums)[n]) {
   GradientSums<T, n> own;
-  Vector<T, n> y[group], next_y[group];
-  const auto load_y = [&](int k) {
-    if constexpr (mask == Mask::from_y) {
+  // What is read past the shared memory, as it is not kept.
+  Vector<T, n> y[group], next_y[group], added[group], next_added[group];
+  const auto load_ahead = [&](int k) {
 #pragma unroll
-      for (int i = 0; i < group; ++i) {
-        if (k + i < x.count()) next_y[i] = load<T, n>(call.y + part.at(k + i));
+    for (int i = 0; i < group; ++i) {
+      if (k + i >= x.count()) continue;
+      if constexpr (reads_y(mask)) next_y[i] = load<T, n>(call.y + part.at(k + i));
+      if constexpr (mask == Mask::from_y_of_sum) {
+        next_added[i] = load<T, n>(call.dy_added + part.at(k + i));
       }
     }
   };
-  load_y(0);
+  load_ahead(0);
   for_groups<group>(
       x.count(), [&](int k) { copy_group(call, part, x, gradient, k); },
       [&](int k) {
 #pragma unroll
-        for (int i = 0; i < group; ++i) y[i] = next_y[i];
-        load_y(k + group);
+        for (int i = 0; i < group; ++i) {
+          y[i] = next_y[i];
+          added[i] = next_added[i];
+        }
+        load_ahead(k + group);
 #pragma unroll
         for (int i = 0; i < group; ++i) {
           if (k + i >= x.count()) continue;
-          const Vector<T, n> g =
-              own.template add<mask>(affine, x.load(k + i), gradient.load(k + i), y[i]);
+          const Vector<T, n> g = own.template add<mask>(
+              affine, x.load(k + i), whole_gradient<mask>(gradient.load(k + i), added[i]), y[i]);
           if constexpr (mask != Mask::none) gradient.store(k + i, g);
           if (call.dresidual) store(call.dresidual + part.at(k + i), g);
         }
       });
-  constexpr int batch = mask == Mask::from_y ? group : 2 * group;  // as many as the registers hold
-  Vector<T, n> in[batch], dy[batch], out[batch];
+  constexpr int batch = reads_y(mask) ? group : 2 * group;  // as many as the registers hold
+  Vector<T, n> in[batch], dy[batch], more[batch], out[batch];
   in_batches<batch>(
       x.count(), part.count,
       [&](int i, int k) {
         in[i] = load<T, n>(call.x + part.at(k));
         dy[i] = load<T, n>(call.dy + part.at(k));
-        if constexpr (mask == Mask::from_y) out[i] = load<T, n>(call.y + part.at(k));
+        if constexpr (mask == Mask::from_y_of_sum) more[i] = load<T, n>(call.dy_added + part.at(k));
+        if constexpr (reads_y(mask)) out[i] = load<T, n>(call.y + part.at(k));
       },
       [&](int i, int k) {
-        const Vector<T, n> g = own.template add<mask>(affine, in[i], dy[i], out[i]);
+        const Vector<T, n> g =
+            own.template add<mask>(affine, in[i], whole_gradient<mask>(dy[i], more[i]), out[i]);
         if (call.dresidual) store(call.dresidual + part.at(k), g);
       });
 #pragma unroll
@@ -118,7 +126,7 @@ __device__ void apply_again(const Gradients<T>& call, const T* dy, const Part<n>
         const int64_t at = part.at(part.count - 1 - k);
         x[i] = load<T, n>(call.x + at);
         in[i] = load<T, n>(dy + at);
-        if constexpr (mask == Mask::from_y) y[i] = load<T, n>(call.y + at);
+        if constexpr (reads_y(mask)) y[i] = load<T, n>(call.y + at);
       },
       [&](int i, int k) {
         store(call.dx + part.at(part.count - 1 - k),
@@ -164,7 +172,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   }
   if (call.dresidual) {  // the sums unmasked it
     apply_again<Mask::none, T>(call, call.dresidual, part, x.count(), gradient);
-  } else {
+  } else if constexpr (mask != Mask::from_y_of_sum) {
     apply_again<mask, T>(call, call.dy, part, x.count(), gradient);
   }
 #pragma unroll 2
@@ -190,8 +198,8 @@ bool run_in_one_launch(Context& context, const kernels::BatchNormBackward& call)
     using T = decltype(zero);
     constexpr int n = 16 / int(sizeof(T));
     const Gradients<T> gradients = gradients_of<T>(call);
-    if (rows.channels % n != 0 ||
-        !aligned_16(gradients.x, gradients.dy, gradients.y, gradients.dx, gradients.dresidual)) {
+    if (rows.channels % n != 0 || !aligned_16(gradients.x, gradients.dy, gradients.dy_added,
+                                              gradients.y, gradients.dx, gradients.dresidual)) {
       return;
     }
     const auto plan = plan_together(context, rows.count, rows.channels, n, 2, false);
@@ -201,6 +209,9 @@ bool run_in_one_launch(Context& context, const kernels::BatchNormBackward& call)
       case Mask::from_x_alone:
       case Mask::from_x: run_masked<Mask::from_x, T, n>(context, gradients, rows, *plan); break;
       case Mask::from_y: run_masked<Mask::from_y, T, n>(context, gradients, rows, *plan); break;
+      case Mask::from_y_of_sum:
+        run_masked<Mask::from_y_of_sum, T, n>(context, gradients, rows, *plan);
+        break;
     }
     done = true;
   });

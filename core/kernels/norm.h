@@ -54,15 +54,17 @@ struct BatchNormInference {
 // Gradients through the training form, the terms of mean and variance included. With relu, dy
 // counts where y > 0: y is given, or, if there was no residual, may be undefined and is computed
 // again from x, weight and bias, the latter read for nothing else. dresidual is dy where it counts.
-// dx, dweight, dbias and dresidual may be undefined.
+// dx, dweight, dbias and dresidual may be undefined. With `dy_added`, which may be undefined too,
+// dy is the sum of both; it needs relu, y and dresidual.
 struct BatchNormBackward {
   static constexpr const char* name = "batch_norm_backward";
-  TensorView x, dy, y, weight, bias, mean, rstd, dx, dweight, dbias, dresidual;
+  TensorView x, dy, dy_added, y, weight, bias, mean, rstd, dx, dweight, dbias, dresidual;
   Activation activation = Activation::none;
 
   auto inputs() const {
-    return operands(Operand{"x", x}, Operand{"dy", dy}, Operand{"y", y}, Operand{"weight", weight},
-                    Operand{"bias", bias}, Operand{"mean", mean}, Operand{"rstd", rstd});
+    return operands(Operand{"x", x}, Operand{"dy", dy}, Operand{"dy_added", dy_added},
+                    Operand{"y", y}, Operand{"weight", weight}, Operand{"bias", bias},
+                    Operand{"mean", mean}, Operand{"rstd", rstd});
   }
   auto outputs() const {
     return operands(Operand{"dx", dx}, Operand{"dweight", dweight}, Operand{"dbias", dbias},

@@ -12,6 +12,7 @@ namespace adret {
 //   batch norm, then a sum                            its residual
 //   gradient of a linear layer's input, then of relu or gelu before it
 //   gradient of relu, then of batch norm              its own mask
+//   sum of two gradients, then that of batch norm with a residual   the sum
 //   max pooling, then relu                            positions that name no element are relu's
 //   zeros gradient of relu before the gradient of pooling   nothing is left to do: those positions
 //   gradient of pooling or dropout, then of the relu before them: the same, by positions or mask

@@ -92,9 +92,33 @@ bool relu_gradient_and_norm(CallList& list, size_t i) {
   return true;
 }
 
+// The gradients of two users of y, summed for a norm that masks the sum and keeps it: it adds them
+// itself.
+bool gradient_sum_and_norm(CallList& list, size_t i) {
+  const Binary sum = *list.at<Binary>(i);
+  if (sum.op != BinaryOp::add || sum.a.numel() != sum.b.numel()) return false;
+  const auto j = list.only_reader(i, sum.y);
+  auto* const norm = j ? list.at<BatchNormBackward>(*j) : nullptr;
+  if (!norm || norm->dy_added.defined() || norm->activation != Activation::relu ||
+      !norm->y.defined() || !norm->dresidual.defined() || norm->dy.storage != sum.y.storage) {
+    return false;
+  }
+  for (const TensorView& part : {sum.a, sum.b}) {
+    if (part.numel() != norm->dy.numel() || part.storage == norm->dresidual.storage ||
+        part.storage == norm->dx.storage || !list.unwritten_between(i, *j, part)) {
+      return false;
+    }
+  }
+  norm->dy_added = CallList::reshaped(sum.b, norm->dy.shape);
+  norm->dy = CallList::reshaped(sum.a, norm->dy.shape);
+  list.erase(i);
+  return true;
+}
+
 }  // namespace
 
 bool fuse_norm(CallList& list, size_t i) {
+  if (list.at<Binary>(i)) return gradient_sum_and_norm(list, i);
   if (list.at<BatchNormForward>(i)) return relu_behind_norm(list, i) || sum_behind_norm(list, i);
   if (list.at<UnaryBackward>(i)) return relu_gradient_and_norm(list, i);
   return false;

@@ -175,6 +175,9 @@ FusedReference fused_reference(Operands& in, bool relu) {
   return r;
 }
 
+// Whether the gradient of the residual is asked for, and whether dy comes as the sum of two.
+enum class Gradients { not_kept, kept, summed };
+
 template <class T>
 void expect_fused(const Shape& shape, bool with_residual, kernels::Activation activation,
                   Tolerance tolerance) {
@@ -208,13 +211,22 @@ void expect_fused(const Shape& shape, bool with_residual, kernels::Activation ac
                                   .activation = activation});
   expect_close(again.values(), r.y, tolerance, what + " inference");
 
+  Values doubled, negated;  // their sum is exact
+  for (const double value : in.dy) {
+    doubled.push_back(2 * value);
+    negated.push_back(-value);
+  }
+  const Guarded<T> twice(shape, doubled), negative(shape, negated);
   const Tolerance sums{.absolute = tolerance.absolute * std::sqrt(double(count / channels)) * 10};
   for (const bool give_y : {true, false}) {
     if (with_residual && !give_y) continue;
-    for (const bool keep : {true, false}) {
+    for (const Gradients gradients : {Gradients::kept, Gradients::summed, Gradients::not_kept}) {
+      const bool keep = gradients != Gradients::not_kept, sums_two = gradients == Gradients::summed;
+      if (sums_two && (!give_y || activation != kernels::Activation::relu)) continue;
       const Guarded<T> dx(shape), dweight({channels}), dbias({channels}), dresidual(shape);
       run(kernels::BatchNormBackward{.x = x,
-                                     .dy = dy,
+                                     .dy = sums_two ? twice : dy,
+                                     .dy_added = sums_two ? TensorView(negative) : TensorView(),
                                      .y = give_y ? TensorView(y) : TensorView(),
                                      .weight = weight,
                                      .bias = bias,

@@ -67,7 +67,8 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
   return std::visit(
       [&]<class K>(const K&) {
         const auto is = [&](auto... names) { return ((operand == names) || ...); };
-        if constexpr (is_batch_norm<K>) return !is("x", "y", "dx", "dy", "residual", "dresidual");
+        if constexpr (is_batch_norm<K>)
+          return !is("x", "y", "dx", "dy", "dy_added", "residual", "dresidual");
         if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
