@@ -75,6 +75,9 @@ class Context {
   const cudaDeviceProp properties;
   const Stream compute, copy;
   CaptureGate capture_gate;
+  // Of what is captured now (GraphOrder::lane): kernels of two lanes run at once, so those that
+  // count blocks in device memory have counters for each.
+  int lane = 0;
 
   Device device() const { return Device::cuda(uint8_t(index)); }
   int multiprocessors() const { return properties.multiProcessorCount; }

@@ -1,4 +1,5 @@
 // Sums over the rows of a matrix: the gradient of a bias, and the last stage of other sums.
+#include <adret/core/backend.h>
 #include <adret/core/cuda/conv_direct.h>
 #include <adret/core/cuda/launch.h>
 #include <adret/core/cuda/team.h>
@@ -12,7 +13,8 @@ namespace {
 
 constexpr int threads = 256, most_tiles = 1024;
 
-__device__ unsigned arrived[most_tiles];  // blocks of each tile; zero between launches
+// Blocks of each tile, for each lane; zero between launches.
+__device__ unsigned arrived[GraphOrder::lanes][most_tiles];
 
 // The threads of a block are `lanes` rows of `width` columns of vectors: for few columns
 // neighbours in memory, whatever their number.
@@ -64,7 +66,7 @@ __device__ void reduce_lanes(A (&sums)[n], int width, int lanes, int column, int
 template <class T, class Out, int n>
 __global__ void sum_columns(const Vector<T, n>* data, Vector<Out, n>* sums,
                             Vector<Accumulator<T>, n>* partial, int64_t rows, int64_t columns,
-                            int width) {
+                            int width, int counters) {
   begin_kernel();
   using A = Accumulator<T>;
   const int lanes = threads / width;
@@ -85,7 +87,7 @@ __global__ void sum_columns(const Vector<T, n>* data, Vector<Out, n>* sums,
       for (int j = 0; j < n; ++j) sum.at[j] = total[j];
       partial[part * columns + at] = sum;
     }
-    if (!is_last_block(&arrived[blockIdx.x], unsigned(parts))) return;
+    if (!is_last_block(&arrived[counters][blockIdx.x], unsigned(parts))) return;
 #pragma unroll
     for (int j = 0; j < n; ++j) total[j] = 0;
     if (works) add_rows<A>(total, partial + at, lane, parts, lanes, columns);
@@ -120,7 +122,8 @@ void sum_by(const Context& context, const T* data, Out* sums, int64_t rows, int6
   launch(context, sum_columns<T, Out, n>,
          {.blocks = dim3(unsigned(tiles), unsigned(parts)), .threads = threads},
          reinterpret_cast<const Vector<T, n>*>(data), reinterpret_cast<Vector<Out, n>*>(sums),
-         partial ? partial->template as<Vector<A, n>>() : nullptr, rows, vectors, width);
+         partial ? partial->template as<Vector<A, n>>() : nullptr, rows, vectors, width,
+         context.lane);
 }
 
 }  // namespace

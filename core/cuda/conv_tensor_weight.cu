@@ -1,5 +1,6 @@
 // A weight's gradient with few channels on tensor cores, and the bias's from the same reading of
 // dy: blocks sum over bands of images, and the last ones to be done add up the blocks' sums.
+#include <adret/core/backend.h>
 #include <adret/core/cuda/conv_own.h>
 #include <adret/core/cuda/conv_tensor.h>
 #include <adret/core/cuda/team.h>
@@ -25,7 +26,7 @@ constexpr int threads = 256, warps = threads / 32;
 constexpr int most_parts = 512, most_level = 16;  // blocks that share a sum; sums added up at once
 constexpr int most_counters = 1024;
 
-__device__ unsigned arrived[most_counters];  // zero between launches
+__device__ unsigned arrived[GraphOrder::lanes][most_counters];  // zero between launches
 
 struct Products {
   ImageBand band;  // of x, in elements
@@ -35,6 +36,7 @@ struct Products {
   int slots;          // sums of warps in shared memory at once, for each side
   int width;          // elements that are loaded at once
   int level;          // parts that are added up first
+  int lane;           // whose counters
   bool vectors;       // dy is read as vectors
   FastDivisor by_channels, by_kw, by_vectors;
 };
@@ -327,7 +329,7 @@ __global__ void __launch_bounds__(threads, resident(tiles, strips))
   }
 
   using Four = Vector<float, 4>;
-  unsigned* const counters = arrived + blockIdx.y * (groups + 1);
+  unsigned* const counters = arrived[g.lane] + blockIdx.y * (groups + 1);
   const int group = int(blockIdx.x) / g.level, begin = group * g.level;
   const int members = min(g.level, parts - begin);
   const auto write = [&](int i, const Four& four) {
@@ -388,6 +390,7 @@ Products products_of(const ConvProblem& p) {
 Launch plan(const Context& context, const ConvProblem& p) {
   Launch launch{.products = products_of(p)};
   Products& g = launch.products;
+  g.lane = context.lane;
   int& tiles = launch.tiles = 1;
   while (tiles < 8 && tiles * 8 < g.outputs) tiles *= 2;
   const int64_t all_strips = divide_up(g.taps, 16);

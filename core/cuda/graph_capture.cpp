@@ -84,6 +84,7 @@ class Capture final : public GraphOrder {
     ADRET_CHECK(cudaStreamBeginCapture(context_.compute, cudaStreamCaptureModeThreadLocal));
   }
   ~Capture() override {
+    context_.lane = 0;
     if (is_over_) return;
     Graph discarded;
     cudaStreamEndCapture(context_.compute, discarded.out());
@@ -97,6 +98,7 @@ class Capture final : public GraphOrder {
     if (lane != std::exchange(lane_, lane)) {
       scope_.reset();
       scope_.emplace(context_.device(), *scratch_[size_t(lane)]);
+      context_.lane = lane;
     }
     CaptureEnds all = lanes_[size_t(lane)];
     for (const size_t call : after) add(all, calls_.at(call));

@@ -56,9 +56,7 @@ std::vector<Scheduled> schedule(std::span<const Kernel* const> calls, std::span<
     // The last one that it waits for: those before it in that lane are done then, too.
     for (size_t before = i; before-- > 0;) {
       if (lanes[before] == lanes[i]) continue;
-      // Gradients of weights wait for each other in any lane: their kernels share counters.
-      const bool share = runs_beside(*calls[before]) && runs_beside(*calls[i]);
-      if (!share && !touched[before].conflicts(touched[i])) continue;
+      if (!touched[before].conflicts(touched[i])) continue;
       one.after.push_back(before);
       break;
     }

@@ -60,13 +60,6 @@ TEST_F(Schedule, PartsOfOneBlockThatDoNotMeetAreApart) {
   EXPECT_THAT(of({copy(a, low), copy(b, middle)}, {0, 1})[1].after, ElementsAre(0));
 }
 
-TEST_F(Schedule, GradientsOfWeightsFollowEachOtherInAnyLane) {
-  const auto order =
-      of({kernels::LinearBackwardWeight{}, copy(a, b), kernels::Conv2dBackwardWeight{}}, {1, 0, 0});
-  EXPECT_THAT(order[1].after, IsEmpty());
-  EXPECT_THAT(order[2].after, ElementsAre(0));
-}
-
 TEST_F(Schedule, OnlyGradientsOfWeightsRunBeside) {
   EXPECT_TRUE(runs_beside(kernels::LinearBackwardWeight{}));
   EXPECT_TRUE(runs_beside(kernels::Conv2dBackwardWeight{}));

@@ -233,6 +233,47 @@ TEST_F(Captured, LanesWaitForWhatTheyAreTold) {
   EXPECT_EQ(sum(abs(x)).item(), 0);
 }
 
+// Kernels that count blocks in device memory, in two lanes at once, of unequal length.
+TEST_F(Captured, GradientsOfWeightsMayRunInBothLanes) {
+  const auto there = [](const Shape& shape, uint32_t seed) {
+    return noise(shape, seed).to(DType::bf16).to(second);
+  };
+  struct Layer {
+    Tensor x, dy, dweight, dbias;
+  };
+  std::vector<Layer> layers;
+  for (const int64_t batch : {256, 192}) {
+    const auto seed = uint32_t(batch);
+    layers.push_back({there({batch, 14, 14, 6}, seed), there({batch, 10, 10, 16}, seed + 1),
+                      there({16, 5, 5, 6}, seed + 2), there({16}, seed + 3)});
+  }
+  const auto run_layer = [](const Layer& l) {
+    run(kernels::Conv2dBackwardWeight{
+        .x = l.x, .dy = l.dy, .dweight = l.dweight, .dbias = l.dbias});
+  };
+  std::vector<std::vector<float>> expected;
+  for (const Layer& l : layers) {
+    run_layer(l);
+    expected.push_back(l.dweight.to(DType::f32).to_vector());
+    expected.push_back(l.dbias.to(DType::f32).to_vector());
+  }
+  const auto graph = services.capture([&](GraphOrder& order) {
+    for (int i = 0; i < 8; ++i) {
+      order.lane(i % 2, {});
+      run_layer(layers[size_t(i % 2)]);
+    }
+  });
+  for (int launch = 0; launch < 20; ++launch) {
+    const NoGrad guard;
+    for (const Layer& l : layers) fill_(l.dweight, 0);
+    graph->launch();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      ASSERT_EQ(layers[i].dweight.to(DType::f32).to_vector(), expected[2 * i]) << launch;
+      ASSERT_EQ(layers[i].dbias.to(DType::f32).to_vector(), expected[2 * i + 1]) << launch;
+    }
+  }
+}
+
 TEST_F(Captured, CopiesHaveTheAddressesOfTheLaunch) {
   const NoGrad guard;
   for (const int64_t count : {1, 3, 1000, 1 << 20}) {
