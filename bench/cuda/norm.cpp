@@ -27,9 +27,15 @@ const Shape shapes[] = {{128, 32, 32, 64}, {128, 16, 16, 128}, {128, 8, 8, 256},
                         {32, 7, 7, 2048},  {128, 2048},        {512, 512},       {1024, 64},
                         {4096, 64},        {64, 28, 28, 6},    {64, 28, 28, 24}};
 
-enum class Kind { plain, relu, residual };
+enum class Kind { plain, relu, residual, sum };
 const char* name(Kind kind) {
-  return kind == Kind::plain ? "plain" : kind == Kind::relu ? "relu" : "residual and relu";
+  switch (kind) {
+    case Kind::plain: return "plain";
+    case Kind::relu: return "relu";
+    case Kind::residual: return "residual and relu";
+    case Kind::sum: return "residual, relu and a sum";
+  }
+  return "";
 }
 
 Tensor tensor(const Shape& shape, DType dtype, bool is_random = false) {
@@ -42,11 +48,13 @@ Tensor tensor(const Shape& shape, DType dtype, bool is_random = false) {
 }
 
 struct Operands {
-  Tensor x, other, y, dx, dresidual, weight, bias, mean, rstd, running_mean, running_var, batches;
+  Tensor x, other, added, y, dx, dresidual, weight, bias, mean, rstd, running_mean, running_var,
+      batches;
 
   Operands(const Shape& shape, DType dtype)
       : x(tensor(shape, dtype, true)),
         other(tensor(shape, dtype, true)),
+        added(tensor(shape, dtype, true)),
         y(tensor(shape, dtype)),
         dx(tensor(shape, dtype)),
         dresidual(tensor(shape, dtype)) {
@@ -68,7 +76,7 @@ struct Operands {
                                    .mean = mean,
                                    .rstd = rstd};
     if (kind != Kind::plain) call.activation = Activation::relu;
-    if (kind == Kind::residual) call.residual = other;
+    if (kind >= Kind::residual) call.residual = other;
     return call;
   }
   kernels::BatchNormBackward backward(Kind kind) const {
@@ -82,10 +90,11 @@ struct Operands {
                                     .dweight = running_mean,
                                     .dbias = running_var};
     if (kind != Kind::plain) call.activation = Activation::relu;
-    if (kind == Kind::residual) {
+    if (kind >= Kind::residual) {
       call.y = y;
       call.dresidual = dresidual;
     }
+    if (kind == Kind::sum) call.dy_added = added;
     return call;
   }
 };
@@ -117,8 +126,8 @@ struct Bench {
   void measure(const Shape& shape, DType dtype) {
     const Operands operands(shape, dtype);
     backend_for(Device::cuda()).services().synchronize();
-    for (const Kind kind : {Kind::plain, Kind::relu, Kind::residual}) {
-      print_row("forward", shape, kind, operands.forward(kind));
+    for (const Kind kind : {Kind::plain, Kind::relu, Kind::residual, Kind::sum}) {
+      if (kind != Kind::sum) print_row("forward", shape, kind, operands.forward(kind));
       print_row("backward", shape, kind, operands.backward(kind));
     }
   }

@@ -15,11 +15,9 @@ __device__ unsigned blocks_done[max_shared_slices];
 // -- applying ------------------------------------------------------------------------------------
 
 // The rows are taken from the last to the first: a pass before this one left its end in the cache.
-template <class T, int n>
-__device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& place,
-                      const Normalisation<Accumulator<T>, n>& normalisation) {
-  constexpr int batch = 2;
-  if (!place.exists) return;
+template <int batch, class T, int n>
+__device__ void apply_batches(const Output<T>& out, const Rows& rows, const Place<n>& place,
+                              const Normalisation<Accumulator<T>, n>& normalisation) {
   const int64_t last = (rows.count - 1) * rows.channels + place.channel;
   for (int64_t row = place.first; row < rows.count; row += batch * place.step) {
     Vector<T, n> x[batch], residual[batch];
@@ -37,6 +35,18 @@ __device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& pl
       if (from_end >= rows.count) continue;
       store(out.y + (last - from_end * rows.channels), normalisation.apply(out, x[i], residual[i]));
     }
+  }
+}
+
+// As many rows at a time as the registers hold.
+template <class T, int n>
+__device__ void apply(const Output<T>& out, const Rows& rows, const Place<n>& place,
+                      const Normalisation<Accumulator<T>, n>& normalisation) {
+  if (!place.exists) return;
+  if (out.residual) {
+    apply_batches<2>(out, rows, place, normalisation);
+  } else {
+    apply_batches<4>(out, rows, place, normalisation);
   }
 }
 
@@ -78,32 +88,26 @@ __global__ void __launch_bounds__(256, 3)
 // Sums of x - pivot and of its square, the pivot being the first row.
 template <class T, int n>
 __device__ void sum_moments(const T* x, const Rows& rows, const Place<n>& place, Pair (&sums)[n]) {
-  constexpr int batch = 4;
+  constexpr int batch = 6;
 #pragma unroll
   for (int k = 0; k < n; ++k) sums[k] = Pair{};
   if (!place.exists || place.first >= rows.count) return;
   x += place.channel;
   MomentSums<T, n> own(load<T, n>(x + place.first * rows.channels));
-  // The next rows are on their way while the last ones are added.
+  // Where a row was, the one that comes `batch` rows later is on its way.
   const int64_t stride = place.step * rows.channels;
   const T* from = x + place.first * rows.channels;
   int64_t left = (rows.count - 1 - place.first) / place.step + 1;
-  Vector<T, n> in[batch];
-  const auto load_batch = [&] {
-#pragma unroll
-    for (int i = 0; i < batch; ++i) in[i] = load<T, n>(from + i * stride);
-    from += batch * stride;
-    left -= batch;
-  };
   if (left >= batch) {
-    load_batch();
-    while (left >= batch) {
-      Vector<T, n> ready[batch];
+    Vector<T, n> in[batch];
 #pragma unroll
-      for (int i = 0; i < batch; ++i) ready[i] = in[i];
-      load_batch();
+    for (int i = 0; i < batch; ++i, from += stride) in[i] = load<T, n>(from);
+    for (left -= batch; left >= batch; left -= batch) {
 #pragma unroll
-      for (int i = 0; i < batch; ++i) own.add(ready[i]);
+      for (int i = 0; i < batch; ++i, from += stride) {
+        own.add(in[i]);
+        in[i] = load<T, n>(from);
+      }
     }
 #pragma unroll
     for (int i = 0; i < batch; ++i) own.add(in[i]);
@@ -121,17 +125,20 @@ __global__ void __launch_bounds__(sum_threads)
   using A = Accumulator<T>;
   __shared__ A coefficients[3][max_width * n];
   const Place<n> place(rows);
+  const int own = int(threadIdx.x);
+  const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
+  const bool has_channel = own < place.width * n && c < rows.channels;
+  // Loaded now: the whole device waits for the last block.
+  const double pivot = has_channel && rows.count > 0 ? double(widen<T>(out.x[c])) : 0.0;
+  const double weight = has_channel && call.weight ? double(call.weight[c]) : 1.0;
+  const double bias = has_channel && call.bias ? double(call.bias[c]) : 0.0;
   Pair sums[n], total;
   sum_moments<T, n>(out.x, rows, place, sums);
   if (!sum_slice<n>(sums, place, call.partials, blocks_done, total)) return;
-  const int own = int(threadIdx.x);
-  const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
-  if (own < place.width * n && c < rows.channels) {
-    const double pivot = rows.count > 0 ? double(widen<T>(out.x[c])) : 0.0;
+  if (has_channel) {
     const Statistics statistics(total, pivot, rows.count, call.epsilon);
     keep(statistics, call, rows.count, c);
-    const Pair result = statistics.scale_and_shift<A>(call.weight ? double(call.weight[c]) : 1.0,
-                                                      call.bias ? double(call.bias[c]) : 0.0);
+    const Pair result = statistics.scale_and_shift<A>(weight, bias);
     if (gridDim.y > 1) {
       call.scale[c] = A(result.a);
       call.shift[c] = A(result.b);

@@ -55,31 +55,30 @@ __device__ void for_rows_backwards(const Gradients<T>& call, const Rows& rows,
   }
 }
 
-// Gives f the rows of the thread; the next ones are on their way meanwhile.
+// Gives f the rows of the thread; where a row was, the one `batch` rows later is on its way.
 template <Mask mask, class T, int n, class F>
 __device__ void for_rows_ahead(const Gradients<T>& call, const Rows& rows, const Place<n>& place,
                                const Affine<Accumulator<T>, n>& affine, const T* dy, F f) {
-  constexpr int batch = reads_y(mask) ? 1 : 2;  // as many as the registers hold
+  // As many as the registers hold.
+  constexpr int batch = mask == Mask::from_y_of_sum ? 1 : mask == Mask::none ? 3 : 2;
   if (!place.exists || place.first >= rows.count) return;
   const int64_t stride = place.step * rows.channels;
   int64_t left = (rows.count - 1 - place.first) / place.step + 1;
   int64_t at = place.first * rows.channels + place.channel;
-  Row<T, n, mask> next[batch];
-  const auto load_batch = [&] {
+  if (left >= batch) {
+    const int64_t ahead = batch * stride;
+    Row<T, n, mask> in[batch];
 #pragma unroll
-    for (int i = 0; i < batch; ++i) next[i].load(call, dy, at + i * stride);
-  };
-  if (left >= batch) load_batch();
-  while (left >= batch) {
-    Row<T, n, mask> ready[batch];
+    for (int i = 0; i < batch; ++i) in[i].load(call, dy, at + i * stride);
+    for (left -= batch; left >= batch; left -= batch) {
 #pragma unroll
-    for (int i = 0; i < batch; ++i) ready[i] = next[i];
-    const int64_t from = at;
-    at += batch * stride;
-    left -= batch;
-    if (left >= batch) load_batch();
+      for (int i = 0; i < batch; ++i, at += stride) {
+        in[i].give(affine, at, f);
+        in[i].load(call, dy, at + ahead);
+      }
+    }
 #pragma unroll
-    for (int i = 0; i < batch; ++i) ready[i].give(affine, from + i * stride, f);
+    for (int i = 0; i < batch; ++i, at += stride) in[i].give(affine, at, f);
   }
 #pragma unroll 1
   for (; left > 0; --left, at += stride) {
@@ -147,13 +146,15 @@ __global__ void __launch_bounds__(sum_threads) backward(Gradients<T> call, Rows 
   __shared__ A coefficients[2][max_width * n];
   const Place<n> place(rows);
   const Affine<A, n> affine(call, place.exists ? place.channel : 0);
+  const int own = int(threadIdx.x);
+  const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
+  const bool has_channel = own < place.width * n && c < rows.channels;
+  const double rstd = has_channel ? double(call.rstd[c]) : 0.0;
   Pair sums[n], total;
   sum_gradients<mask>(call, rows, place, affine, sums);
   if (!sum_slice<n>(sums, place, call.partials, blocks_done, total)) return;
-  const int own = int(threadIdx.x);
-  const int64_t c = int64_t(blockIdx.x) * place.width * n + own;
-  if (own < place.width * n && c < rows.channels) {
-    const ChannelGradients gradients(total, double(call.rstd[c]), rows.count);
+  if (has_channel) {
+    const ChannelGradients gradients(total, rstd, rows.count);
     if (call.dbias) call.dbias[c] = A(gradients.bias);
     if (call.dweight) call.dweight[c] = A(gradients.weight);
     if (gridDim.y == 1) {

@@ -24,7 +24,7 @@ inline bool is_mostly_kept(const Context& context, const TensorView& x, int tens
   return bytes <= shared + shared / 4;
 }
 inline bool one_launch_pays(const Context& context, const kernels::BatchNormForward& call) {
-  return is_mostly_kept(context, call.x, 1);
+  return is_mostly_kept(context, call.x, call.residual.defined() ? 2 : 1);
 }
 inline bool one_launch_pays(const Context& context, const kernels::BatchNormBackward& call) {
   return is_mostly_kept(context, call.x, 2);

@@ -119,24 +119,24 @@ struct Statistics {
   }
 };
 
-// running = (1 - momentum) * running + momentum * value
-template <class A>
-__device__ void update(A* running, double momentum, double value) {
-  *running = A((1 - momentum) * double(*running) + momentum * value);
-}
-
 // Writes what outlives the call, for channel c.
 template <class A>
 __device__ void keep(const Statistics& statistics, const Training<A>& call, int64_t count,
                      int64_t c) {
+  // Loaded before anything is stored, so that they are waited for together.
+  A* const running_mean = count > 0 ? call.running_mean : nullptr;
+  A* const running_var = count > 0 ? call.running_var : nullptr;
+  const double old_mean = running_mean ? double(running_mean[c]) : 0.0;
+  const double old_var = running_var ? double(running_var[c]) : 0.0;
+  const auto moved = [&](double old, double value) {
+    return A((1 - call.momentum) * old + call.momentum * value);
+  };
   call.mean[c] = A(statistics.mean);
   call.rstd[c] = A(statistics.rstd);
   if (c == 0 && call.num_batches) ++*call.num_batches;
-  if (count > 0 && call.running_mean) update(call.running_mean + c, call.momentum, statistics.mean);
-  if (count > 0 && call.running_var) {
-    const double divisor = count > 1 ? double(count - 1) : 1.0;
-    update(call.running_var + c, call.momentum, statistics.squares / divisor);
-  }
+  if (running_mean) running_mean[c] = moved(old_mean, statistics.mean);
+  const double divisor = count > 1 ? double(count - 1) : 1.0;
+  if (running_var) running_var[c] = moved(old_var, statistics.squares / divisor);
 }
 
 // -- backward ------------------------------------------------------------------------------------

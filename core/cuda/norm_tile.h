@@ -136,12 +136,18 @@ __device__ bool sum_slice(Pair (&sums)[n], const Place<n>& place, Pair* partials
   if (own < channels) slice[int64_t(blockIdx.y) * channels + own] = total;
   if (!is_last_block(&counters[blockIdx.x], gridDim.y)) return false;
   const int teams = int(blockDim.x) / channels;  // each sums some blocks' partials
+  constexpr int at_once = 8;
   Pair mine{};
-#pragma unroll 4
-  for (int i = own / channels; i < blocks; i += teams) {
-    const auto* from = reinterpret_cast<const double2*>(slice + i * channels + own % channels);
-    const double2 partial = __ldcg(from);
-    mine.merge({partial.x, partial.y});
+#pragma unroll 1
+  for (int i = own / channels; i < blocks; i += at_once * teams) {
+    double2 part[at_once];
+#pragma unroll
+    for (int k = 0; k < at_once; ++k) {
+      const Pair* const from = slice + (i + k * teams) * channels + own % channels;
+      part[k] = i + k * teams < blocks ? __ldcg(reinterpret_cast<const double2*>(from)) : double2{};
+    }
+#pragma unroll
+    for (int k = 0; k < at_once; ++k) mine.merge({part[k].x, part[k].y});
   }
   shared.at[own] = mine;
   __syncthreads();
