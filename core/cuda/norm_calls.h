@@ -15,19 +15,20 @@ void run_in_two_launches(Context& context, const kernels::BatchNormBackward& cal
 bool run_in_one_launch(Context& context, const kernels::BatchNormForward& call);
 bool run_in_one_launch(Context& context, const kernels::BatchNormBackward& call);
 
-// Whether what the sums are of is hardly more than the shared memory of the device: beyond that
-// the rows that are read twice cost more than a second launch (bench_cuda_norm).
-inline bool is_mostly_kept(const Context& context, const TensorView& x, int tensors) {
-  const int64_t bytes = x.numel() * int64_t(size_of(x.dtype)) * tensors;
+// Whether a launch that keeps `kept` tensors of x's size on the chip, and reads `beside` more past
+// it, is faster than two: those it keeps must hardly be more than the shared memory of the device,
+// and the others take loads that the two would have more of in flight (bench_cuda_norm).
+inline bool one_launch_pays(const Context& context, const TensorView& x, int kept, int beside) {
+  const int64_t bytes = x.numel() * int64_t(size_of(x.dtype)) * (kept + 3 * beside);
   const int64_t shared =
       context.multiprocessors() * int64_t(context.properties.sharedMemPerBlockOptin);
   return bytes <= shared + shared / 4;
 }
 inline bool one_launch_pays(const Context& context, const kernels::BatchNormForward& call) {
-  return is_mostly_kept(context, call.x, call.residual.defined() ? 2 : 1);
+  return one_launch_pays(context, call.x, 1, call.residual.defined());
 }
 inline bool one_launch_pays(const Context& context, const kernels::BatchNormBackward& call) {
-  return is_mostly_kept(context, call.x, 2);
+  return one_launch_pays(context, call.x, 2, call.y.defined() + call.dy_added.defined());
 }
 
 }  // namespace adret::cuda
