@@ -196,20 +196,31 @@ __device__ void reduce_slices(float (&sums)[n], float* shared, const Products& g
   }
 }
 
-// done(i, sum over `count` arrays of `size` vectors), for the block's share of the vectors.
-template <class Done>
-__device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Done&& done) {
-  constexpr int at_once = 4;
+// done(i, sum over `count` arrays of `size` vectors), `at_once` vectors of a thread and `ahead`
+// arrays at a time.
+template <int at_once, int ahead, class Done>
+__device__ void add_vectors(const Vector<float, 4>* parts, int count, int size, Done&& done) {
+  using Four = Vector<float, 4>;
   for (int first = int(threadIdx.x); first < size; first += at_once * threads) {
-    Vector<float, 4> sums[at_once] = {};
-#pragma unroll 4
-    for (int part = 0; part < count; ++part) {
+    Four sums[at_once] = {};
+#pragma unroll 1
+    for (int part = 0; part < count; part += ahead) {
+      Four own[ahead][at_once] = {};
 #pragma unroll
-      for (int k = 0; k < at_once; ++k) {
-        if (first + k * threads >= size) continue;
-        const Vector<float, 4> own = parts[part * size + first + k * threads];
+      for (int p = 0; p < ahead; ++p) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[k].at[i] += own.at[i];
+        for (int k = 0; k < at_once; ++k) {
+          const int i = first + k * threads;
+          if (part + p < count && i < size) own[p][k] = parts[(part + p) * size + i];
+        }
+      }
+#pragma unroll
+      for (int p = 0; p < ahead; ++p) {
+#pragma unroll
+        for (int k = 0; k < at_once; ++k) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums[k].at[i] += own[p][k].at[i];
+        }
       }
     }
 #pragma unroll
@@ -217,6 +228,13 @@ __device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Do
       if (first + k * threads < size) done(first + k * threads, sums[k]);
     }
   }
+}
+
+// The device waits for the block that does this: as many loads on their way as are worth it.
+template <class Done>
+__device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Done&& done) {
+  if (size <= threads) return add_vectors<1, 16>(parts, count, size, done);
+  add_vectors<4, 4>(parts, count, size, done);
 }
 
 // Writes number i of the sums of all: those of taps as lanes have them, side after side, then those

@@ -143,11 +143,11 @@ class Replay::Draft {
 
   void plan() {
     const size_t plain = plan_memory(lifetimes(0), alignment).bytes;
-    for (size_t hold = longest_hold;; hold /= 4) {
+    for (size_t hold = longest_hold;; hold /= 2) {
       const std::vector<Lifetime> lives = lifetimes(hold);
       plan_ = plan_memory(lives, alignment);
       peak_bytes_ = adret::peak_bytes(lives, alignment);
-      if (hold == 0 || plan_.bytes <= std::max(plain + plain / 50, small_block)) return;
+      if (hold == 0 || plan_.bytes <= std::max(plain + plain / 200, small_block)) return;
     }
   }
 
