@@ -43,18 +43,28 @@ message(STATUS "With the CUDA backend: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDN
                "${CMAKE_CUDA_ARCHITECTURES}")
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS core/cuda/*.cpp core/cuda/*.cu)
+# What only Hopper has, sm_90a, is in files of its own, which look at the device before they run.
+set(hopper_sources ${cuda_sources})
+list(FILTER hopper_sources INCLUDE REGEX "conv_wide.*[.]cu$")
+list(REMOVE_ITEM cuda_sources ${hopper_sources})
 add_library(adret_cuda_objects OBJECT ${cuda_sources})
-target_compile_options(adret_cuda_objects PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -diag-suppress=20012>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict
-  -Wno-deprecated-declarations $<$<BOOL:${ADRET_WERROR}>:-Werror>>)
-target_include_directories(adret_cuda_objects SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(adret_cuda_objects PUBLIC adret PRIVATE fmt::fmt)
-set_target_properties(adret_cuda_objects PROPERTIES POSITION_INDEPENDENT_CODE ON
-                      CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
-                      VISIBILITY_INLINES_HIDDEN ON)
+add_library(adret_hopper_objects OBJECT ${hopper_sources})
+set_target_properties(adret_hopper_objects PROPERTIES CUDA_ARCHITECTURES 90a-real)
+foreach(objects adret_cuda_objects adret_hopper_objects)
+  target_compile_options(${objects} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -diag-suppress=20012>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict
+    -Wno-deprecated-declarations $<$<BOOL:${ADRET_WERROR}>:-Werror>>)
+  target_include_directories(${objects} SYSTEM PUBLIC ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(${objects} PUBLIC adret PRIVATE fmt::fmt)
+  set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                        VISIBILITY_INLINES_HIDDEN ON)
+endforeach()
+# Who links the one gets the other, too.
+target_sources(adret_cuda_objects INTERFACE $<TARGET_OBJECTS:adret_hopper_objects>)
 
-add_library(adret_cuda MODULE $<TARGET_OBJECTS:adret_cuda_objects>)
+add_library(adret_cuda MODULE $<TARGET_OBJECTS:adret_cuda_objects> $<TARGET_OBJECTS:adret_hopper_objects>)
 target_link_libraries(adret_cuda PRIVATE adret fmt::fmt CUDA::cudart_static ${CMAKE_DL_LIBS})
 # The folders of the libraries compiled against are searched after the loader's own.
 set(cudnn_folder ${CUDAToolkit_LIBRARY_DIR})

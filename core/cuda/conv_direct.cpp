@@ -16,6 +16,9 @@ bool can_run(const Context& context, DirectKernel kernel, const ConvProblem& pro
     case DirectKernel::tensor:
       return tensor_can_run(context, problem) &&
              int64_t(tensor_workspace(context, problem)) <= problem.workspace_limit;
+    case DirectKernel::wide:
+      return wide_can_run(context, problem) &&
+             int64_t(wide_workspace(context, problem)) <= problem.workspace_limit;
   }
   return false;
 }
@@ -26,6 +29,7 @@ size_t workspace_of(const Context& context, DirectKernel kernel, const ConvProbl
     case DirectKernel::tiled: return tiled_workspace(context, problem);
     case DirectKernel::depthwise: return depthwise_workspace(context, problem);
     case DirectKernel::tensor: return tensor_workspace(context, problem);
+    case DirectKernel::wide: return wide_workspace(context, problem);
   }
   return 0;
 }
@@ -38,13 +42,19 @@ bool can_win(DirectKernel kernel, const ConvProblem& problem) {
     case DirectKernel::tiled:
       return problem.multiply_adds() < (problem.channels() <= 8 ? 5e9 : 5e8);
     case DirectKernel::depthwise:
-    case DirectKernel::tensor: return true;
+    case DirectKernel::tensor:
+    case DirectKernel::wide: return true;
   }
   return false;
 }
 
 std::optional<DirectKernel> direct_favourite(const Context& context, const ConvProblem& problem) {
   if (can_run(context, DirectKernel::depthwise, problem)) return DirectKernel::depthwise;
+  // Tiles for all multiprocessors.
+  if (problem.n * problem.oh * problem.ow >= 32'768 &&
+      can_run(context, DirectKernel::wide, problem)) {
+    return DirectKernel::wide;
+  }
   const bool has_few_channels = problem.channels() <= 16 && problem.outputs() <= 32;
   const bool is_first_layer = problem.channels() <= 4 && problem.outputs() <= 64;
   if ((is_first_layer || (has_few_channels && problem.multiply_adds() < 5e9)) &&
@@ -67,6 +77,7 @@ void run_direct(Context& context, DirectKernel kernel, const ConvProblem& proble
     case DirectKernel::tiled: return run_tiled(context, problem, operands, workspace);
     case DirectKernel::depthwise: return run_depthwise(context, problem, operands, workspace);
     case DirectKernel::tensor: return run_tensor(context, problem, operands, workspace);
+    case DirectKernel::wide: return run_wide(context, problem, operands, workspace);
   }
 }
 

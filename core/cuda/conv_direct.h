@@ -16,9 +16,11 @@ enum class DirectKernel : uint8_t {
   tiled,      // few channels: the weights and a piece of an image in shared memory
   depthwise,  // one input channel a group
   tensor,     // few channels, on tensor cores
+  wide,       // 64 channels to 64 by 3x3, on Hopper's tensor cores
 };
 inline constexpr DirectKernel direct_kernels[] = {DirectKernel::general, DirectKernel::tiled,
-                                                  DirectKernel::depthwise, DirectKernel::tensor};
+                                                  DirectKernel::depthwise, DirectKernel::tensor,
+                                                  DirectKernel::wide};
 
 // The one that beats what cuDNN would suggest first, where one does.
 std::optional<DirectKernel> direct_favourite(const Context& context, const ConvProblem& problem);

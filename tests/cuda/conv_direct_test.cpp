@@ -61,6 +61,16 @@ const ConvCase cases[] = {
     {"wide_rows", {1, 3, 700, 1, 3, 3, 3, {.padding = 1}}, true},
     {"padding_beyond_the_kernel", {2, 3, 3, 2, 2, 2, 2, {.padding = 4}}, true},
     {"sixteen_taps", {2, 9, 9, 1, 4, 4, 4, {}}, true},
+    {"wide", {3, 32, 32, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_two_strips", {2, 4, 80, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_two_by_eight", {1, 2, 8, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_rows_of_24", {70, 10, 22, 64, 64, 3, 3, {.padding = {1, 2}}}, false},
+    {"wide_one_pixel", {1, 1, 1, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_odd_sizes", {3, 13, 21, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_without_padding", {2, 19, 41, 64, 64, 3, 3, {}}, false},
+    {"wide_padding_of_two_and_none", {5, 7, 9, 64, 64, 3, 3, {.padding = {2, 0}}}, false},
+    {"wide_tiles_for_all", {150, 3, 70, 64, 64, 3, 3, {.padding = 1}}, false},
+    {"wide_rows_of_56", {1, 56, 56, 64, 64, 3, 3, {.padding = 1}}, false},
     {"dilated", {2, 12, 11, 4, 9, 3, 3, {.padding = 2, .dilation = 2}}, false},
     {"two_groups", {2, 7, 8, 6, 10, 3, 3, {.padding = 1, .groups = 2}}, false},
     {"depthwise", {2, 9, 10, 8, 8, 3, 3, {.padding = 1, .groups = 8}}, false},
@@ -231,6 +241,9 @@ class ConvDirect : public ::testing::TestWithParam<ConvCase> {
         SCOPED_TRACE("direct " + std::to_string(int(kernel)) + ": " + to_string(made.problem));
         const bool can = can_run(context(), kernel, made.problem);
         if (kernel == DirectKernel::tensor) expect_offered(can, direction, mode);
+        if (kernel == DirectKernel::wide) {
+          EXPECT_EQ(can, is_wide(direction, mode));
+        }
         if (!can) continue;
         Workspace workspace(context(), workspace_of(context(), kernel, made.problem));
         std::vector<uint8_t> first;
@@ -248,6 +261,15 @@ class ConvDirect : public ::testing::TestWithParam<ConvCase> {
         expect_equal(bias, *bias_sums, mode.dtype);
       }
     }
+  }
+  bool is_wide(ConvDirection direction, const Mode& mode) const {
+    const test::ConvSizes& s = sizes();
+    const Shape y = s.y();
+    const bool is_ragged = y[1] % 2 != 0 || y[2] % 8 != 0;
+    if (direction == ConvDirection::backward_weight && is_ragged) return false;
+    const cudaDeviceProp& device = context().properties;
+    return device.major == 9 && device.minor == 0 && s.c == 64 && s.o == 64 && s.kh == 3 &&
+           s.kw == 3 && mode.offset == 0 && (mode.dtype == DType::bf16 || mode.dtype == DType::f16);
   }
   void expect_offered(bool offered, ConvDirection direction, const Mode& mode) const {
     const bool is_strided = sizes().conv.stride.h > 1 || sizes().conv.stride.w > 1;

@@ -27,6 +27,7 @@ const ConvCase conv_cases[] = {
     {"lenet_1", {3, 28, 28, 1, 6, 5, 5, {.padding = 2}}},
     {"lenet_2", {3, 14, 14, 6, 16, 5, 5, {}}},
     {"cnn_2", {2, 26, 26, 32, 64, 3, 3, {}}},
+    {"resnet_64", {2, 12, 35, 64, 64, 3, 3, {.padding = 1}}},
     {"resnet_stem", {2, 16, 16, 3, 64, 3, 3, {.padding = 1}}},
     {"resnet_stride_2", {2, 16, 16, 24, 40, 3, 3, {.stride = 2, .padding = 1}}},
     {"resnet_shortcut", {2, 9, 8, 20, 33, 1, 1, {.stride = 2}}},

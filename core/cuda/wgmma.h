@@ -1,0 +1,247 @@
+// What Hopper's tensor cores are fed with: barriers in shared memory, copies of tiles, products of
+// whole warpgroups. For files that are compiled for sm_90a. Addresses are those of shared memory.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace adret::cuda {
+
+__device__ inline uint32_t shared_address(const void* p) {
+  return uint32_t(__cvta_generic_to_shared(p));
+}
+
+// -- barriers ------------------------------------------------------------------------------------
+
+__device__ inline void barrier_init(uint32_t barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+// After the last of them, by the thread that made them: copies see them, too.
+__device__ inline void barriers_made() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ inline void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives, and lets copies of so many bytes be waited for.
+__device__ inline void barrier_expect(uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+// Until the phase of this parity is over.
+__device__ inline void barrier_wait(uint32_t barrier, int parity) {
+  int done;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.b32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!done);
+}
+// Some threads of the block: barrier 0 is __syncthreads'.
+__device__ inline void sync_threads(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// -- copies of tiles -----------------------------------------------------------------------------
+
+// A tile of a tensor map, its corner given innermost first; what is outside the tensor is zero. The
+// barrier expects its bytes.
+__device__ inline void load_tile(uint32_t to, const CUtensorMap* map, uint32_t barrier, int i,
+                                 int j, int k, int l) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4, %5, %6}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(i), "r"(j), "r"(k), "r"(l)
+      : "memory");
+}
+__device__ inline void load_tile(uint32_t to, const CUtensorMap* map, uint32_t barrier, int i,
+                                 int j, int k) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(i), "r"(j), "r"(k)
+      : "memory");
+}
+// The other way; what is outside is left out.
+__device__ inline void store_tile(const CUtensorMap* map, uint32_t from, int i, int j, int k,
+                                  int l) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+          map),
+      "r"(from), "r"(i), "r"(j), "r"(k), "r"(l)
+      : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Until the thread's stores have read shared memory, or have written.
+__device__ inline void wait_for_reads() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ inline void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+// What threads wrote to shared memory is seen by copies and products that begin later.
+__device__ inline void show_shared_memory() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// -- matrices ------------------------------------------------------------------------------------
+
+// Four 8 x 8 matrices of 16 bits, turned or not; lane l gives the address of row l % 8 of matrix
+// l / 8. A lane gets elements 2 (l % 4) and its neighbour of row l / 4 of each.
+template <bool turned>
+__device__ inline void load_matrices(uint32_t (&to)[4], uint32_t row) {
+  if constexpr (turned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+  }
+}
+// The other way, turned.
+__device__ inline void store_matrices_turned(uint32_t row, const uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+template <class T>
+__device__ inline uint32_t pack(float low, float high) {
+  std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162> both;
+  if constexpr (std::is_same_v<T, __half>) {
+    both = __floats2half2_rn(low, high);
+  } else {
+    both = __floats2bfloat162_rn(low, high);
+  }
+  return reinterpret_cast<const uint32_t&>(both);
+}
+
+// -- products of warpgroups ----------------------------------------------------------------------
+
+// Note [Rows of 128 bytes]
+// Operands in shared memory are rows of 64 elements of 16 bits, as copies with the swizzle of 128
+// bytes leave them: the 16-byte piece p of a row lies at p ^ (address / 128 % 8). As that is by the
+// address, an operand may begin at any row. Eight rows follow each other; the next eight are
+// `step` bytes on.
+// A descriptor's low word has the address and, where a second dimension of the operand leaves the
+// 64 elements, that dimension's step; its high word the step from eight rows to the next.
+__device__ inline uint32_t descriptor_low(uint32_t address, int leading_bytes) {
+  return (address & 0x3FFFF) >> 4 | uint32_t(leading_bytes) >> 4 << 16;
+}
+__device__ inline uint32_t descriptor_high(int step_bytes) {
+  return uint32_t(step_bytes) >> 4 | 1u << 30;
+}
+
+// Registers of products on their way are written before begin_products(), and read after
+// wait_for_products() has left at most so many groups under way.
+__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void end_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int most = 0>
+__device__ inline void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(most) : "memory");
+}
+// Keeps the compiler from moving what it cannot know to be under way.
+template <int n>
+__device__ inline void pin(float (&sums)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+#define ADRET_SUMS_8(d, i)                                                                    \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define ADRET_SUMS_32(d, i) \
+  ADRET_SUMS_8(d, i), ADRET_SUMS_8(d, i + 8), ADRET_SUMS_8(d, i + 16), ADRET_SUMS_8(d, i + 24)
+#define ADRET_PLACES_32                                                                        \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, " \
+  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define ADRET_PLACES_64                                                                     \
+  ADRET_PLACES_32                                                                           \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+  "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define ADRET_PLACES_96                                                                     \
+  ADRET_PLACES_64                                                                           \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
+  "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+
+// sums (64, n) = a (64, 16) b (16, n), added to what they were if `adds`: a in registers as
+// load_matrices gives it, b's columns being rows of 128 bytes. Warp w of the four has rows 16 w..;
+// a lane l has of row l / 4 the columns 8 j + 2 (l % 4) and the next in sums[4 j] and [4 j + 1],
+// and then those of row l / 4 + 8.
+template <class T, int n>
+__device__ inline void multiply(float (&sums)[n / 2], const uint32_t (&a)[4], uint32_t b_low,
+                                uint32_t b_high, bool adds) {
+  static_assert(n == 64 || n == 128);
+#define ADRET_PRODUCT(types)                                                                    \
+  if constexpr (n == 64) {                                                                      \
+    asm volatile(                                                                               \
+        "{\n.reg .pred p;\n.reg .b64 b;\nsetp.ne.b32 p, %38, 0;\nmov.b64 b, {%36, %37};\n"      \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." types " {" ADRET_PLACES_32                \
+        "}, {%32, %33, %34, %35}, b, p, 1, 1, 0;\n}"                                            \
+        : ADRET_SUMS_32(sums, 0)                                                                \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high), "r"(int(adds))); \
+  } else {                                                                                      \
+    asm volatile(                                                                               \
+        "{\n.reg .pred p;\n.reg .b64 b;\nsetp.ne.b32 p, %70, 0;\nmov.b64 b, {%68, %69};\n"      \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." types " {" ADRET_PLACES_64               \
+        "}, {%64, %65, %66, %67}, b, p, 1, 1, 0;\n}"                                            \
+        : ADRET_SUMS_32(sums, 0), ADRET_SUMS_32(sums, 32)                                       \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high), "r"(int(adds))); \
+  }
+  if constexpr (std::is_same_v<T, __half>) {
+    ADRET_PRODUCT("f16.f16")
+  } else {
+    ADRET_PRODUCT("bf16.bf16")
+  }
+#undef ADRET_PRODUCT
+}
+
+// sums (64, 192) += a^T (64, 16) b (16, 192): both have the depth along their rows of 128 bytes, b
+// three blocks of columns, one leading step from each other.
+template <class T>
+__device__ inline void multiply_turned(float (&sums)[96], uint32_t a_low, uint32_t a_high,
+                                       uint32_t b_low, uint32_t b_high) {
+#define ADRET_PRODUCT(types)                                                            \
+  asm volatile(                                                                         \
+      "{\n.reg .b64 a;\n.reg .b64 b;\nmov.b64 a, {%96, %97};\nmov.b64 b, {%98, %99};\n" \
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32." types " {" ADRET_PLACES_96         \
+      "}, a, b, 1, 1, 1, 1, 1;\n}"                                                      \
+      : ADRET_SUMS_32(sums, 0), ADRET_SUMS_32(sums, 32), ADRET_SUMS_32(sums, 64)        \
+      : "r"(a_low), "r"(a_high), "r"(b_low), "r"(b_high))
+  if constexpr (std::is_same_v<T, __half>) {
+    ADRET_PRODUCT("f16.f16");
+  } else {
+    ADRET_PRODUCT("bf16.bf16");
+  }
+#undef ADRET_PRODUCT
+}
+#undef ADRET_SUMS_8
+#undef ADRET_SUMS_32
+#undef ADRET_PLACES_32
+#undef ADRET_PLACES_64
+#undef ADRET_PLACES_96
+
+// A warpgroup's registers a thread, of those that the block was launched with.
+template <int count>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+}  // namespace adret::cuda
