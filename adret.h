@@ -68,10 +68,14 @@
 #include <adret/layers/pool.h>
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>
+#include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lion.h>
 #include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/muon.h>
+#include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/early_stopping.h>
 #include <adret/train/logger.h>
