@@ -75,6 +75,7 @@
 #include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/muon.h>
+#include <adret/optim/reduce_on_plateau.h>
 #include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/early_stopping.h>
