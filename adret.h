@@ -87,5 +87,6 @@
 #include <adret/train/snapshot.h>
 #include <adret/train/step.h>
 #include <adret/train/trainer.h>
+#include <adret/train/update_batch_norm.h>
 #include <adret/train/weight_average.h>
 #include <adret/train/weights.h>
