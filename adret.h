@@ -71,6 +71,7 @@
 #include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
 #include <adret/optim/lamb.h>
+#include <adret/optim/lbfgs.h>
 #include <adret/optim/lion.h>
 #include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
