@@ -68,10 +68,16 @@
 #include <adret/layers/pool.h>
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>
+#include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lbfgs.h>
+#include <adret/optim/lion.h>
 #include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/muon.h>
+#include <adret/optim/reduce_on_plateau.h>
+#include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/early_stopping.h>
 #include <adret/train/logger.h>
@@ -82,5 +88,6 @@
 #include <adret/train/snapshot.h>
 #include <adret/train/step.h>
 #include <adret/train/trainer.h>
+#include <adret/train/update_batch_norm.h>
 #include <adret/train/weight_average.h>
 #include <adret/train/weights.h>

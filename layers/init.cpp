@@ -4,10 +4,12 @@
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
+#include <adret/core/thread_pool.h>
 #include <adret/layers/init.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace adret::init {
 namespace {
@@ -24,6 +26,63 @@ double xavier_std(const Tensor& weight, const XavierOptions& options) {
   return options.gain * std::sqrt(2.0 / double(f.in + f.out));
 }
 
+void check_dimensions(const Tensor& weight, const char* function, int64_t least, int64_t most) {
+  const int64_t rank = weight.rank();
+  if (rank >= least && rank <= most) return;
+  throw ShapeError(fmt::format(
+      "[{}] a weight {} has {} dimension(s); it takes {}", function, to_string(weight.shape()),
+      rank, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most)));
+}
+
+// A tensor of the shape on the CPU in f64, for what is worked out there.
+Tensor like_exact(const Tensor& x) { return Tensor::empty(x.shape(), {.dtype = DType::f64}); }
+
+void write(const Tensor& x, const Tensor& exact) {
+  const NoGrad no_grad;
+  copy_(x, exact.to(x.dtype()));
+}
+
+// z of erfc(z) = q, for q in (0, 1]: Winitzki's approximation (2008), which is off by less than
+// 0.01, and steps of Halley's method, which triple the digits.
+double inverse_erfc(double q) {
+  constexpr double a = 0.147;
+  const double log = std::log(q * (2 - q)), half = 2 / (std::numbers::pi * a) + log / 2;
+  double z = std::sqrt(std::max(0.0, std::sqrt(half * half - log / a) - half));
+  for (int i = 0; i < 3; ++i) {
+    const double slope = -2 * std::numbers::inv_sqrtpi * std::exp(-z * z);
+    const double step = (std::erfc(z) - q) / slope;
+    z -= step / (1 + z * step);
+  }
+  return z;
+}
+
+double normal_cdf(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+double normal_quantile(double p) {
+  if (p > 0.5) return -normal_quantile(1 - p);
+  return -std::numbers::sqrt2 * inverse_erfc(2 * p);
+}
+
+// Makes `count` vectors of `length`, one behind the other, orthonormal in their order (Gram and
+// Schmidt, modified).
+void orthonormalize(double* vectors, int64_t count, int64_t length) {
+  for (int64_t k = 0; k < count; ++k) {
+    double* vector = vectors + k * length;
+    double squares = 0;
+    for (int64_t i = 0; i < length; ++i) squares += vector[i] * vector[i];
+    const double scale = 1 / std::sqrt(squares);
+    for (int64_t i = 0; i < length; ++i) vector[i] *= scale;
+    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, length));
+    parallel_for(count - k - 1, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t other = begin; other < end; ++other) {
+        double* rest = vector + (other + 1) * length;
+        double dot = 0;
+        for (int64_t i = 0; i < length; ++i) dot += vector[i] * rest[i];
+        for (int64_t i = 0; i < length; ++i) rest[i] -= dot * vector[i];
+      }
+    });
+  }
+}
+
 }  // namespace
 
 Fans fans(const Shape& weight) {
@@ -36,6 +95,9 @@ Fans fans(const Shape& weight) {
   const int64_t area = weight.numel() / std::max<int64_t>(1, weight[0] * weight[-1]);
   return {.in = area * weight[-1], .out = area * weight[0]};
 }
+
+void zeros_(const Tensor& x) { constant_(x, 0); }
+void ones_(const Tensor& x) { constant_(x, 1); }
 
 void constant_(const Tensor& x, double value) {
   const NoGrad no_grad;
@@ -60,6 +122,27 @@ void normal_(const Tensor& x, double mean, double std) {
   x.bump_version();
 }
 
+// By the inverse of the distribution function, below the mean where it is exact: bounds above are
+// mirrored.
+void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options) {
+  const auto [mean, std, low, high] = options;
+  if (!(std > 0 && low < high)) {
+    throw Error(
+        fmt::format("[trunc_normal_] wants a std above 0 and low below high, got {}, {} and {}",
+                    std, low, high));
+  }
+  const double from = (low - mean) / std, to = (high - mean) / std;
+  const double sign = from > 0 ? -1 : 1;
+  const double first = normal_cdf(sign > 0 ? from : -to), last = normal_cdf(sign > 0 ? to : -from);
+  const Tensor exact = like_exact(x);
+  uniform_(exact, 0, 1);
+  for (double& value : exact.span<double>()) {
+    const double p = std::max(first + value * (last - first), 0x1p-1022);
+    value = std::clamp(mean + sign * std * normal_quantile(p), low, high);
+  }
+  write(x, exact);
+}
+
 void kaiming_uniform_(const Tensor& weight, const KaimingOptions& options) {
   const double bound = sqrt3 * kaiming_std(weight, options);
   uniform_(weight, -bound, bound);
@@ -76,6 +159,83 @@ void xavier_uniform_(const Tensor& weight, const XavierOptions& options) {
 
 void xavier_normal_(const Tensor& weight, const XavierOptions& options) {
   normal_(weight, 0, xavier_std(weight, options));
+}
+
+void orthogonal_(const Tensor& weight, const OrthogonalOptions& options) {
+  if (weight.rank() < 2) {
+    throw ShapeError(fmt::format(
+        "[orthogonal_] a weight {} is no matrix; it takes at least two dimensions (O, ..., I)",
+        to_string(weight.shape())));
+  }
+  if (weight.numel() == 0) return;
+  const int64_t rows = weight.size(0), columns = weight.numel() / rows;
+  const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+  const Tensor vectors = Tensor::empty({count, length}, {.dtype = DType::f64});
+  normal_(vectors, 0, 1);
+  double* q = vectors.span<double>().data();
+  // What rounding leaves of a nearly dependent vector points anywhere; twice is enough (Giraud et
+  // al. 2005).
+  for (int i = 0; i < 2; ++i) orthonormalize(q, count, length);
+  const Tensor exact = like_exact(weight);
+  double* to = exact.span<double>().data();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const bool wide = rows <= columns;
+      to[row * columns + column] =
+          options.gain * (wide ? q[row * length + column] : q[column * length + row]);
+    }
+  }
+  write(weight, exact);
+}
+
+void sparse_(const Tensor& weight, const SparseOptions& options) {
+  check_dimensions(weight, "sparse_", 2, 2);
+  if (!(options.sparsity >= 0 && options.sparsity <= 1)) {
+    throw Error(fmt::format("[sparse_] sparsity is {}; it must lie in 0..1", options.sparsity));
+  }
+  const int64_t rows = weight.size(0), columns = weight.size(1);
+  const auto zeros = size_t(std::ceil(options.sparsity * double(rows)));
+  const Tensor exact = like_exact(weight);
+  normal_(exact, 0, options.std);
+  const RandomKey key = random::next(RandomStream::init);
+  for (int64_t column = 0; column < columns; ++column) {
+    const std::vector<int64_t> order = random::permutation(rows, key, column);
+    for (size_t i = 0; i < zeros; ++i) {
+      exact.span<double>()[size_t(order[i] * columns + column)] = 0;
+    }
+  }
+  write(weight, exact);
+}
+
+void eye_(const Tensor& weight) {
+  check_dimensions(weight, "eye_", 2, 2);
+  const Tensor exact = Tensor::zeros(weight.shape(), {.dtype = DType::f64});
+  const int64_t columns = weight.size(1);
+  for (int64_t i = 0; i < std::min(weight.size(0), columns); ++i) {
+    exact.span<double>()[size_t(i * columns + i)] = 1;
+  }
+  write(weight, exact);
+}
+
+void dirac_(const Tensor& weight, const DiracOptions& options) {
+  check_dimensions(weight, "dirac_", 3, 5);
+  const int64_t outputs = weight.size(0), inputs = weight.size(-1), groups = options.groups;
+  if (groups < 1 || outputs % groups != 0) {
+    throw ShapeError(fmt::format("[dirac_] {} groups do not divide the {} outputs of {}", groups,
+                                 outputs, to_string(weight.shape())));
+  }
+  int64_t middle = 0;  // of the kernel
+  for (int64_t dim = 1; dim < weight.rank() - 1; ++dim) {
+    middle = middle * weight.size(dim) + weight.size(dim) / 2;
+  }
+  const Tensor exact = Tensor::zeros(weight.shape(), {.dtype = DType::f64});
+  const int64_t of_output = weight.numel() / std::max<int64_t>(1, outputs);
+  for (int64_t output = 0; output < outputs; ++output) {
+    const int64_t channel = output % (outputs / groups);
+    if (channel >= inputs) continue;
+    exact.span<double>()[size_t(output * of_output + middle * inputs + channel)] = 1;
+  }
+  write(weight, exact);
 }
 
 void fan_in_uniform_(const Tensor& weight, const Tensor& bias) {

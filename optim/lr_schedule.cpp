@@ -23,6 +23,25 @@ void require_positive(double value, const char* schedule, const char* what) {
   require(std::isfinite(value) && value > 0, schedule, what, value, "above 0");
 }
 
+void require_increasing(const std::vector<int64_t>& milestones, const char* schedule) {
+  int64_t before = 0;
+  for (const int64_t milestone : milestones) {
+    require(milestone > before, schedule, "a milestone", double(milestone),
+            "above 0 and above the one before it");
+    before = milestone;
+  }
+}
+
+// How many milestones are at most `step`.
+int64_t passed(const std::vector<int64_t>& milestones, int64_t step) {
+  return std::ranges::upper_bound(milestones, step) - milestones.begin();
+}
+
+// How far a step is on a way of `steps`, in 0..1.
+double part_of(int64_t step, int64_t steps) {
+  return double(std::min(step, steps)) / double(steps);
+}
+
 // From `from` to `to` along half a cosine as t goes from 0 to 1.
 double half_cosine(double from, double to, double t) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * std::clamp(t, 0.0, 1.0))) / 2;
@@ -41,6 +60,56 @@ LrSchedule step_lr(const StepLrOptions& options) {
   require_rate(options.factor, "step_lr", "factor");
   return [options](int64_t step) {
     return options.lr * std::pow(options.factor, double(step / options.every));
+  };
+}
+
+LrSchedule multi_step_lr(const MultiStepLrOptions& options) {
+  require_rate(options.lr, "multi_step_lr", "lr");
+  require_increasing(options.milestones, "multi_step_lr");
+  require_rate(options.factor, "multi_step_lr", "factor");
+  return [options](int64_t step) {
+    return options.lr * std::pow(options.factor, double(passed(options.milestones, step)));
+  };
+}
+
+LrSchedule exponential_lr(const ExponentialLrOptions& options) {
+  require_rate(options.lr, "exponential_lr", "lr");
+  require_positive(options.factor, "exponential_lr", "factor");
+  return [options](int64_t step) { return options.lr * std::pow(options.factor, double(step)); };
+}
+
+LrSchedule linear_lr(const LinearLrOptions& options) {
+  require_rate(options.lr, "linear_lr", "lr");
+  require_positive(double(options.steps), "linear_lr", "steps");
+  require_rate(options.start_factor, "linear_lr", "start_factor");
+  require_rate(options.end_factor, "linear_lr", "end_factor");
+  return [options](int64_t step) {
+    const double t = part_of(step, options.steps);
+    return options.lr * (options.start_factor * (1 - t) + options.end_factor * t);
+  };
+}
+
+LrSchedule polynomial_lr(const PolynomialLrOptions& options) {
+  require_rate(options.lr, "polynomial_lr", "lr");
+  require_rate(options.final_lr, "polynomial_lr", "final_lr");
+  require_positive(double(options.steps), "polynomial_lr", "steps");
+  require_positive(options.power, "polynomial_lr", "power");
+  return [options](int64_t step) {
+    const double left = std::pow(1 - part_of(step, options.steps), options.power);
+    return options.final_lr + (options.lr - options.final_lr) * left;
+  };
+}
+
+LrSchedule cosine_restarts_lr(const CosineRestartsLrOptions& options) {
+  require_rate(options.lr, "cosine_restarts_lr", "lr");
+  require_rate(options.final_lr, "cosine_restarts_lr", "final_lr");
+  require_positive(double(options.period), "cosine_restarts_lr", "period");
+  require_positive(double(options.period_factor), "cosine_restarts_lr", "period_factor");
+  return [options](int64_t step) {
+    int64_t period = options.period;
+    if (options.period_factor == 1) step %= period;
+    for (; step >= period; period *= options.period_factor) step -= period;
+    return half_cosine(options.lr, options.final_lr, double(step) / double(period));
   };
 }
 
@@ -72,6 +141,19 @@ LrSchedule one_cycle_lr(const OneCycleLrOptions& options) {
     if (double(step) < top) return half_cosine(initial, options.max_lr, double(step) / top);
     const double t = end > top ? (double(step) - top) / (end - top) : 0;
     return half_cosine(options.max_lr, initial / options.final_divisor, t);
+  };
+}
+
+LrSchedule sequence_lr(const std::vector<LrSchedule>& schedules,
+                       const std::vector<int64_t>& milestones) {
+  if (schedules.size() != milestones.size() + 1) {
+    throw Error(fmt::format("[sequence_lr] {} schedules want one milestone fewer, got {}",
+                            schedules.size(), milestones.size()));
+  }
+  require_increasing(milestones, "sequence_lr");
+  return [=](int64_t step) {
+    const auto i = size_t(passed(milestones, step));
+    return schedules[i](i == 0 ? step : step - milestones[i - 1]);
   };
 }
 

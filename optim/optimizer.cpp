@@ -20,6 +20,12 @@ void check_range(const char* optimizer, const char* what, double value, double l
                                              what, value, low, high));
 }
 
+void check_beta(const char* optimizer, const char* what, double beta) {
+  if (beta >= 0 && beta < 1) return;
+  throw Error(
+      fmt::format("[{}] {} is {}; it must be at least 0 and below 1", optimizer, what, beta));
+}
+
 namespace {
 
 std::vector<std::vector<double>> checked(std::vector<std::vector<double>> rows,
@@ -155,14 +161,17 @@ void Optimizer::clip_value(double limit) {
 
 // -- state ----------------------------------------------------------------------------------------
 
+Tensor Optimizer::make_state(const StateSpec& spec) const {
+  if (spec.kind == StateKind::per_element) return arena_.make_state();
+  const DType dtype = spec.kind == StateKind::counter ? DType::i64 : DType::f64;
+  const auto parameters = int64_t(arena_.parameters().size());
+  return Tensor::zeros({spec.kind == StateKind::record ? spec.length : parameters},
+                       {.dtype = dtype, .device = arena_.device()});
+}
+
 std::vector<Optimizer::State> Optimizer::make_states(const std::vector<Row>& rows) const {
   std::vector<State> states;
-  for (const StateSpec& spec : rules_.states(rows)) {
-    const TensorOptions counters{.dtype = DType::i64, .device = arena_.device()};
-    states.push_back({spec, spec.kind == StateKind::per_element
-                                ? arena_.make_state()
-                                : Tensor::zeros({int64_t(arena_.parameters().size())}, counters)});
-  }
+  for (const StateSpec& spec : rules_.states(rows)) states.push_back({spec, make_state(spec)});
   return states;
 }
 
@@ -176,7 +185,7 @@ Tensor Optimizer::state_tensor(const std::string& name) const {
 std::vector<NamedTensor> Optimizer::parts(const std::vector<State>& states) const {
   std::vector<NamedTensor> list;
   for (const auto& [spec, tensor] : states) {
-    if (spec.kind == StateKind::counter) {
+    if (spec.kind != StateKind::per_element) {
       list.push_back({spec.name, tensor});
       continue;
     }

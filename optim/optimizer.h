@@ -22,7 +22,7 @@ struct ParameterGroup {
 // the like f64 (groups); "momentum.3" the state of parameter 3, in the order of the groups, with
 // its shape in memory.
 struct OptimizerState {
-  std::string optimizer;  // "sgd", "adam", "adamw"
+  std::string optimizer;  // "sgd", "adam", "adamw", ...
   std::vector<NamedTensor> tensors;
 };
 
@@ -68,10 +68,12 @@ class Optimizer {
 
  protected:
   using Row = std::vector<double>;  // hyper-parameters of a group, one a column; the first is lr
-  enum class StateKind { per_element, counter };  // a float an element, an i64 a parameter
+  // A float an element, an i64 or an f64 a parameter, and `length` f64 for the optimizer.
+  enum class StateKind { per_element, counter, factor, record };
   struct StateSpec {
     std::string name;
     StateKind kind = StateKind::per_element;
+    int64_t length = 0;  // of a record
   };
   // What tells one optimizer from another, beside its kernel.
   struct Rules {
@@ -87,12 +89,15 @@ class Optimizer {
                   transform(groups, [row](const auto& g) { return row(g.options); })) {}
 
   const Tensor& groups() const { return group_table_; }
+  const Row& row(size_t group) const { return rows_[group]; }
   Tensor state_tensor(const std::string& name) const;  // undefined if there is none
+  // After the gradients were collected; once finding none is enough.
+  void check_strays(bool any_gradient);
 
  private:
   struct State {
     StateSpec spec;
-    Tensor tensor;  // an arena, or i64 (parameters)
+    Tensor tensor;  // an arena, i64 or f64 (parameters), or f64 (length)
   };
 
   Optimizer(const Rules& rules, const std::vector<ParameterArena::Group>& groups,
@@ -107,8 +112,8 @@ class Optimizer {
 
   virtual void run_step() = 0;
   void check_group(size_t group) const;
-  void check_strays(bool any_gradient);
   void upload_groups();
+  Tensor make_state(const StateSpec& spec) const;
   std::vector<State> make_states(const std::vector<Row>& rows) const;
   std::vector<NamedTensor> parts(const std::vector<State>& states) const;
   std::vector<Row> read_rows(const OptimizerState& state) const;
@@ -124,5 +129,7 @@ class Optimizer {
 
 // Throws Error naming the optimizer unless low <= value <= high (and finite).
 void check_range(const char* optimizer, const char* what, double value, double low, double high);
+// The same unless 0 <= beta < 1.
+void check_beta(const char* optimizer, const char* what, double beta);
 
 }  // namespace adret

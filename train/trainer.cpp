@@ -6,6 +6,7 @@
 #include <adret/train/statistics.h>
 #include <adret/train/trainer.h>
 #include <adret/train/training_step.h>
+#include <adret/train/update_batch_norm.h>
 #include <adret/train/weights.h>
 #include <fmt/core.h>
 
@@ -27,6 +28,10 @@ TrainerOptions checked(TrainerOptions options) {
   if (options.accumulate < 1) {
     throw Error(fmt::format("[Trainer] accumulate is {}; a step takes at least 1 batch",
                             options.accumulate));
+  }
+  if (options.average_from < 1) {
+    throw Error(
+        fmt::format("[Trainer] average_from is {}; epochs count from 1", options.average_from));
   }
   if (options.early_stopping &&
       (options.early_stopping->patience < 1 || !(options.early_stopping->min_delta >= 0))) {
@@ -84,7 +89,8 @@ Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, Trai
     for (const ScheduledOptimizer& one : optimizers_) all.push_back(&one.optimizer);
     average_.emplace(model, all, *options_.average);
   }
-  step_ = std::make_unique<TrainingStep>(model_, optimizers_, options_, loss_scaler(), average());
+  step_ = std::make_unique<TrainingStep>(model_, optimizers_, options_, loss_scaler(),
+                                         averages_epochs() ? nullptr : average());
 }
 
 Trainer::~Trainer() = default;
@@ -121,7 +127,8 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
   for (int64_t epoch = options_.first_epoch; epoch <= options_.epochs && !stopping_; ++epoch) {
     if (callbacks.on_epoch_begin) callbacks.on_epoch_begin(epoch);
     EpochReport report = train_epoch(train, epoch, callbacks);
-    if (validation) judge(*validation, report);
+    if (averages_epochs() && epoch >= options_.average_from) average_->update();
+    if (validation) judge(train, *validation, report);
     reports.push_back(report);
     if (callbacks.on_epoch_end) callbacks.on_epoch_end(report);
   }
@@ -174,9 +181,11 @@ void Trainer::count_skipped(EpochReport& report, const LossScaleState& before,
 }
 
 // Evaluates the weights behind an epoch, or their averages.
-void Trainer::judge(const DataLoader& validation, EpochReport& report) {
+void Trainer::judge(const DataLoader& train, const DataLoader& validation, EpochReport& report) {
   std::optional<AveragedWeights> averaged;
-  if (average_) averaged.emplace(*average_);
+  const bool any = !averages_epochs() || report.epoch >= options_.average_from;
+  if (average_ && any) averaged.emplace(*average_);
+  if (averaged && averages_epochs()) update_batch_norm(model_, train);
   const Evaluation evaluation = evaluate(validation);
   report.test_loss = evaluation.loss;
   report.test_accuracy = evaluation.accuracy;

@@ -42,8 +42,12 @@ struct TrainerOptions {
   LossFunction loss = [](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels);
   };
-  // Averages the weights; what is evaluated behind an epoch, and kept as best, are the averages.
+  // Averages the weights; what is evaluated behind an epoch, and kept as best, are the averages. A
+  // uniform average takes the weights at the end of each epoch from `average_from` on, and batch
+  // norms take their statistics from the training set before it is evaluated (update_batch_norm);
+  // until then the weights are evaluated as they are.
   std::optional<WeightAverageOptions> average = {};
+  int64_t average_from = 1;
   std::optional<EarlyStoppingOptions> early_stopping = {};
   std::optional<BestWeightsOptions> best_weights = {};
   // How steps are made. Automatic: on the CPU eagerly, so that a loss that is not finite is found
@@ -114,7 +118,8 @@ class Trainer {
   EpochReport train_epoch(const DataLoader& loader, int64_t epoch,
                           const TrainerCallbacks& callbacks);
   void count_skipped(EpochReport& report, const LossScaleState& before, int64_t steps) const;
-  void judge(const DataLoader& validation, EpochReport& report);
+  void judge(const DataLoader& train, const DataLoader& validation, EpochReport& report);
+  bool averages_epochs() const { return options_.average && options_.average->uniform; }
   void keep_best(EpochReport& report);
 
   Module& model_;

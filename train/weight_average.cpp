@@ -145,7 +145,8 @@ void WeightAverage::update() {
                                 .updates = part.updates,
                                 .segments = part.arena ? part.arena->segments() : part.segments,
                                 .decay = options_.decay,
-                                .warm_up = options_.warm_up});
+                                .warm_up = options_.warm_up,
+                                .uniform = options_.uniform});
   }
 }
 

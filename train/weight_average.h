@@ -1,4 +1,4 @@
-// The exponential moving average of a model's weights.
+// Averages of a model's weights over the steps: exponential moving, or uniform.
 #pragma once
 
 #include <adret/optim/optimizer.h>
@@ -14,6 +14,9 @@ struct WeightAverageOptions {
   double decay = 0.999;  // from 0 to below 1
   // Update t = 0, 1, ... uses min(decay, (1 + t) / (10 + t)), so that the start is soon forgotten.
   bool warm_up = true;
+  // The mean of the weights at all updates instead, for few of these at a high rate, as one an
+  // epoch (stochastic weight averaging, Izmailov et al. 2018); update_batch_norm belongs to it.
+  bool uniform = false;
 };
 
 // average += (1 - decay) * (weight - average) after every step, in f32 (f64 for f64 weights) and

@@ -1,11 +1,8 @@
 // Optimizer steps, gradient clipping, loss scaling and averages: one pass over the elements of
 // segments.
-#include <adret/core/cpu/dispatch.h>
-#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/optimizer_table.h>
 #include <adret/core/cpu/vector_math.h>
-#include <adret/core/cpu/workspace.h>
-#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <array>
@@ -15,87 +12,11 @@
 
 namespace adret::cpu {
 
-using kernels::AdamGroup;
-using kernels::Segment;
+using kernels::AdamRule;
+using kernels::NAdamGroup;
 using kernels::SgdGroup;
 
 namespace {
-
-bool is_active(const Segment& segment) { return segment.active != 0; }
-bool has_gradient(const Segment& segment) { return segment.has_gradient != 0; }
-bool is_any(const Segment&) { return true; }
-
-// The segments that `takes` says, laid end to end (Note [Arenas]).
-class Elements {
- public:
-  explicit Elements(const TensorView& segments, bool (*takes)(const Segment&) = is_active)
-      : segments_(segments.as<Segment>()), count_(segments.shape[0]), ends_(count_) {
-    for (int64_t s = 0; s < count_; ++s) {
-      if (takes(segments_[s])) total_ += segments_[s].length;
-      ends_.data()[s] = total_;
-    }
-  }
-
-  int64_t total() const { return total_; }
-
-  // f(s, segment, first, count) for the pieces of segments among the elements begin..end-1.
-  template <class F>
-  void for_pieces(int64_t begin, int64_t end, F f) const {
-    const int64_t* ends = ends_.data();
-    for (int64_t s = std::upper_bound(ends, ends + count_, begin) - ends; begin < end; ++s) {
-      const int64_t stop = std::min(end, ends[s]);
-      if (stop <= begin) continue;  // not taken, or empty
-      f(s, segments_[s], segments_[s].length - (ends[s] - begin), stop - begin);
-      begin = stop;
-    }
-  }
-  template <class F>
-  void parallel_pieces(F f) const {
-    parallel_for(total_, memory_grain,
-                 [&](int64_t begin, int64_t end) { for_pieces(begin, end, f); });
-  }
-
- private:
-  const Segment* segments_;
-  int64_t count_, total_ = 0;
-  Workspace<int64_t> ends_;  // of each segment, in elements before and in it
-};
-
-template <class T>
-T* value_at(const TensorView& arena, const Segment& segment, int64_t first) {
-  return reinterpret_cast<T*>(arena.as<std::byte>() + segment.value_offset) + first;
-}
-template <class T>
-T* state_at(const TensorView& arena, const Segment& segment, int64_t first) {
-  return reinterpret_cast<T*>(arena.as<std::byte>() + segment.state_offset) + first;
-}
-
-// The f32 master of an element, or null; other dtypes have none.
-template <class T>
-Computed<T>* master_at(const TensorView& masters, const Segment& segment, int64_t first) {
-  return sizeof(T) == 2 && masters.defined() ? state_at<Computed<T>>(masters, segment, first)
-                                             : nullptr;
-}
-
-// f(weights, gradients, first, count) updates elements first..first+count-1 of a piece in the dtype
-// that they are computed in: 16-bit ones as copies, or their masters, rounded afterwards.
-template <class T, class F>
-void update(T* value, const T* grad, [[maybe_unused]] Computed<T>* master, int64_t n, F f) {
-  if constexpr (sizeof(T) > 2) {
-    f(value, grad, 0, n);
-  } else {
-    constexpr int64_t most = 256;
-    float copies[most], gradients[most];
-    for (int64_t first = 0; first < n; first += most) {
-      const int64_t count = std::min(most, n - first);
-      float* weights = master ? master + first : copies;
-      if (!master) std::copy_n(value + first, count, weights);
-      std::copy_n(grad + first, count, gradients);
-      f(weights, static_cast<const float*>(gradients), first, count);
-      for (int64_t i = 0; i < count; ++i) value[first + i] = T(weights[i]);
-    }
-  }
-}
 
 template <class T>
 void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group, T unscale) {
@@ -122,23 +43,79 @@ void sgd(T* value, const T* grad, T* momentum, int64_t n, const SgdGroup& group,
   }
 }
 
-// What a step of a group multiplies with, in the dtype it is computed in.
+// What a step of a segment multiplies with, in the dtype it is computed in.
 template <class T>
 struct AdamRates {
-  AdamRates(const AdamGroup& group, int64_t step, double unscale)
-      : beta1(T(group.beta1)),
-        beta2(T(group.beta2)),
-        rest1(T(1 - group.beta1)),
-        rest2(T(1 - group.beta2)),
-        rate(T(group.lr / (1 - std::pow(group.beta1, double(step))))),
-        second_scale(T(1 / std::sqrt(1 - std::pow(group.beta2, double(step))))),
-        epsilon(T(group.epsilon)),
-        keep(T(group.decoupled != 0 ? 1 - group.lr * group.weight_decay : 1)),
-        decay(T(group.decoupled != 0 ? 0 : group.weight_decay)),
-        unscale(T(unscale)) {}
+  T beta1, beta2, rest1, rest2;
+  T rate, first_share, grad_share;  // of the direction, of `first` and of the gradient in it
+  T second_scale, epsilon, keep, decay, unscale;
 
-  T beta1, beta2, rest1, rest2, rate, second_scale, epsilon, keep, decay, unscale;
+  template <class A>
+  AdamRates<A> in() const {
+    return {A(beta1),      A(beta2),        A(rest1),   A(rest2), A(rate),  A(first_share),
+            A(grad_share), A(second_scale), A(epsilon), A(keep),  A(decay), A(unscale)};
+  }
 };
+
+NAdamGroup group_of(const kernels::AdamStep& call, const Segment& segment) {
+  if (call.rule == AdamRule::nadam) return call.groups.as<NAdamGroup>()[segment.group];
+  return {call.groups.as<kernels::AdamGroup>()[segment.group], 0};
+}
+
+// mu(t) of NAdam.
+double momentum_at(const NAdamGroup& group, double t) {
+  return group.adam.beta1 * (1 - 0.5 * std::pow(0.96, t * group.momentum_decay));
+}
+
+// The counts and products of a step are raised before.
+AdamRates<double> adam_rates(const kernels::AdamStep& call, int64_t s, const Segment& segment) {
+  const auto [group, momentum_decay] = group_of(call, segment);
+  const double t = double(call.steps.as<int64_t>()[s]);
+  const double power2 = std::pow(group.beta2, t);
+  const bool decoupled = group.decoupled != 0;
+  AdamRates<double> rates{.beta1 = group.beta1,
+                          .beta2 = group.beta2,
+                          .rest1 = 1 - group.beta1,
+                          .rest2 = 1 - group.beta2,
+                          .rate = group.lr / (1 - std::pow(group.beta1, t)),
+                          .first_share = 1,
+                          .grad_share = 0,
+                          .second_scale = 1 / std::sqrt(1 - power2),
+                          .epsilon = group.epsilon,
+                          .keep = decoupled ? 1 - group.lr * group.weight_decay : 1,
+                          .decay = decoupled ? 0 : group.weight_decay,
+                          .unscale = segment.unscale};
+  if (call.rule == AdamRule::nadam) {
+    const NAdamGroup of{group, momentum_decay};
+    const double product = call.products.as<double>()[s];
+    const double mu = momentum_at(of, t), next = momentum_at(of, t + 1);
+    rates.rate = group.lr;
+    rates.first_share = next / (1 - product * next);
+    rates.grad_share = (1 - mu) / (1 - product);
+  } else if (call.rule == AdamRule::radam) {
+    const double limit = 2 / (1 - group.beta2) - 1;
+    const double rho = limit - 2 * t * power2 / (1 - power2);
+    if (rho > 5) {
+      rates.rate *= std::sqrt((1 - power2) * (rho - 4) * (rho - 2) * limit /
+                              ((limit - 4) * (limit - 2) * rho));
+      rates.second_scale = 1;
+    } else {  // divides by 1
+      rates.second_scale = 0;
+      rates.epsilon = 1;
+    }
+  }
+  return rates;
+}
+
+void raise_products(const kernels::AdamStep& call) {
+  for (int64_t s = 0; s < call.segments.shape[0]; ++s) {
+    const Segment& segment = call.segments.as<Segment>()[s];
+    if (!is_active(segment)) continue;
+    const int64_t step = call.steps.as<int64_t>()[s];
+    double& product = call.products.as<double>()[s];
+    product = (step == 1 ? 1 : product) * momentum_at(group_of(call, segment), double(step));
+  }
+}
 
 template <class T>
 void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamRates<T> rates) {
@@ -147,23 +124,10 @@ void adam(T* value, const T* grad, T* first, T* second, int64_t n, const AdamRat
     const T g = multiply_add(rates.decay, value[i], grad[i] * rates.unscale);
     first[i] = multiply_add(rates.beta1, first[i], rates.rest1 * g);
     second[i] = multiply_add(rates.beta2, second[i], rates.rest2 * g * g);
+    const T direction = multiply_add(rates.grad_share, g, rates.first_share * first[i]);
     const T divisor = multiply_add(std::sqrt(second[i]), rates.second_scale, rates.epsilon);
-    value[i] = multiply_add(-rates.rate, first[i] / divisor, rates.keep * value[i]);
+    value[i] = multiply_add(-rates.rate, direction / divisor, rates.keep * value[i]);
   }
-}
-
-// In f64, eight sums side by side.
-template <class T>
-double sum_of_squares(const T* x, int64_t n) {
-  constexpr int64_t lanes = 8;
-  double sums[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (int64_t l = 0; l < lanes; ++l) sums[l] += double(x[i + l]) * double(x[i + l]);
-  }
-  for (; i < n; ++i) sums[i % lanes] += double(x[i]) * double(x[i]);
-  for (int64_t l = 1; l < lanes; ++l) sums[0] += sums[l];
-  return sums[0];
 }
 
 // f(typed, segment, first, count) over the pieces of all segments that are taken, a thread's at a
@@ -203,44 +167,26 @@ bool all_finite(const T* x, int64_t n) {
 }  // namespace
 
 void run(const kernels::SgdStep& call) {
-  const SgdGroup* groups = call.groups.as<SgdGroup>();
-  Elements(call.segments)
-      .parallel_pieces([&](int64_t, const Segment& segment, int64_t first, int64_t n) {
-        dispatch_all_floats(DType(segment.dtype), call.name, [&](auto zero) {
-          using T = decltype(zero);
-          using C = Computed<T>;
-          C* momentum =
-              call.momentum.defined() ? state_at<C>(call.momentum, segment, first) : nullptr;
-          update(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
-                 master_at<T>(call.masters, segment, first), n,
-                 [&](C* value, const C* grad, int64_t from, int64_t count) {
-                   sgd(value, grad, momentum ? momentum + from : nullptr, count,
-                       groups[segment.group], C(segment.unscale));
-                 });
-        });
-      });
+  update_weights(call, [&]<class C>(C, int64_t, const Segment& segment, int64_t first) {
+    const SgdGroup& group = call.groups.as<SgdGroup>()[segment.group];
+    C* momentum = call.momentum.defined() ? state_at<C>(call.momentum, segment, first) : nullptr;
+    return [=](C* value, const C* grad, int64_t from, int64_t count) {
+      sgd(value, grad, momentum ? momentum + from : nullptr, count, group, C(segment.unscale));
+    };
+  });
 }
 
 void run(const kernels::AdamStep& call) {
-  const AdamGroup* groups = call.groups.as<AdamGroup>();
-  const Segment* segments = call.segments.as<Segment>();
-  int64_t* steps = call.steps.as<int64_t>();
-  for (int64_t s = 0; s < call.segments.shape[0]; ++s) steps[s] += segments[s].active != 0;
-  Elements(call.segments)
-      .parallel_pieces([&](int64_t s, const Segment& segment, int64_t first, int64_t n) {
-        dispatch_all_floats(DType(segment.dtype), call.name, [&](auto zero) {
-          using T = decltype(zero);
-          using C = Computed<T>;
-          C* m = state_at<C>(call.first, segment, first);
-          C* v = state_at<C>(call.second, segment, first);
-          const AdamRates<C> rates(groups[segment.group], steps[s], segment.unscale);
-          update(value_at<T>(call.values, segment, first), value_at<T>(call.grads, segment, first),
-                 master_at<T>(call.masters, segment, first), n,
-                 [&](C* value, const C* grad, int64_t from, int64_t count) {
-                   adam(value, grad, m + from, v + from, count, rates);
-                 });
-        });
-      });
+  raise_steps(call.steps, call.segments);
+  if (call.rule == AdamRule::nadam) raise_products(call);
+  update_weights(call, [&]<class C>(C, int64_t s, const Segment& segment, int64_t first) {
+    C* m = state_at<C>(call.first, segment, first);
+    C* v = state_at<C>(call.second, segment, first);
+    const AdamRates<C> rates = adam_rates(call, s, segment).template in<C>();
+    return [=](C* value, const C* grad, int64_t from, int64_t count) {
+      adam(value, grad, m + from, v + from, count, rates);
+    };
+  });
 }
 
 void run(const kernels::GradientNorm& call) {
@@ -305,7 +251,8 @@ void run(const kernels::UpdateLossScale& call) {
 void run(const kernels::AverageWeights& call) {
   int64_t& updates = *call.updates.as<int64_t>();
   const double t = double(updates++), warm = (1 + t) / (10 + t);
-  const double rest = 1 - (call.warm_up ? std::min(call.decay, warm) : call.decay);
+  const double decay = call.warm_up ? std::min(call.decay, warm) : call.decay;
+  const double rest = call.uniform ? 1 / (1 + t) : 1 - decay;
   for_typed_pieces(Elements(call.segments, is_any), call.name,
                    [&](auto typed, const Segment& segment, int64_t first, int64_t n) {
                      using T = decltype(typed);

@@ -61,10 +61,12 @@ __device__ bool is_taken(const Segment& segment) {
   return takes == Takes::all || segment.has_gradient;
 }
 
-// visit(row, place) for the 16-byte pieces of the segments that are taken in this block's stretch,
-// `place` being the piece's byte in its segment; prepare(segment, index) makes a row's rates.
+// visit(rows, first, count, begin, end) for a few rows at a time of the segments that meet this
+// block's stretch: rows[0] is that of segment `first`, and bytes begin..end-1 of the arena are the
+// stretch's part of these rows. prepare(segment, index) makes a row's rates. A row whose segment is
+// not taken is empty.
 template <class Rates, Takes takes = Takes::active, class Prepare, class Visit>
-__device__ void for_pieces(const Table& table, Prepare prepare, Visit visit) {
+__device__ void for_rows(const Table& table, Prepare prepare, Visit visit) {
   __shared__ Row<Rates> rows[batch];
   const int64_t begin = int64_t(blockIdx.x) * table.stretch;
   const int64_t end = min(begin + table.stretch, table.bytes);
@@ -85,14 +87,24 @@ __device__ void for_pieces(const Table& table, Prepare prepare, Visit visit) {
                            .rates = prepare(segment, index)};
     }
     __syncthreads();
-    const int64_t from = max(begin, rows[0].begin), to = min(end, rows[count - 1].next);
-    int row = 0;
-    for (int64_t at = from + threadIdx.x * vector_bytes; at < to; at += threads * vector_bytes) {
-      while (rows[row].next <= at) ++row;
-      if (at < rows[row].end) visit(rows[row], at - rows[row].begin);
-    }
+    visit(rows, first, count, max(begin, rows[0].begin), min(end, rows[count - 1].next));
     __syncthreads();  // before the rows are overwritten
   }
+}
+
+// visit(row, place) for the 16-byte pieces of the segments that are taken in this block's stretch,
+// `place` being the piece's byte in its segment.
+template <class Rates, Takes takes = Takes::active, class Prepare, class Visit>
+__device__ void for_pieces(const Table& table, Prepare prepare, Visit visit) {
+  for_rows<Rates, takes>(table, prepare,
+                         [&](const Row<Rates>* rows, int, int, int64_t from, int64_t to) {
+                           int row = 0;
+                           for (int64_t at = from + threadIdx.x * vector_bytes; at < to;
+                                at += threads * vector_bytes) {
+                             while (rows[row].next <= at) ++row;
+                             if (at < rows[row].end) visit(rows[row], at - rows[row].begin);
+                           }
+                         });
 }
 
 // A piece of a segment, and where it lies in the arenas.

@@ -290,8 +290,17 @@ std::string UpdateLossScale::params() const {
   return fmt::format("lowest {} largest {} growth_interval {}", lowest, largest, growth_interval);
 }
 std::string AverageWeights::params() const {
-  return fmt::format("decay {} warm_up {}", decay, warm_up);
+  return uniform ? "uniform" : fmt::format("decay {} warm_up {}", decay, warm_up);
 }
+const char* to_string(AdamRule rule) {
+  switch (rule) {
+    case AdamRule::adam: return "adam";
+    case AdamRule::nadam: return "nadam";
+    case AdamRule::radam: return "radam";
+  }
+  return "?";
+}
+std::string AdamStep::params() const { return fmt::format("rule {}", to_string(rule)); }
 
 }  // namespace kernels
 }  // namespace adret

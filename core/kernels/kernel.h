@@ -12,6 +12,7 @@
 #include <adret/core/kernels/muon.h>
 #include <adret/core/kernels/norm.h>
 #include <adret/core/kernels/optimizer.h>
+#include <adret/core/kernels/optimizer_adaptive.h>
 #include <adret/core/kernels/pool.h>
 #include <adret/core/kernels/random.h>
 #include <adret/core/kernels/reduce.h>
@@ -24,16 +25,15 @@
 namespace adret {
 
 namespace kernels {
-using AnyKernel =
-    std::variant<Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul,
-                 LinearForward, LinearBackwardInput, LinearBackwardWeight, Conv2dForward,
-                 Conv2dBackwardInput, Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward,
-                 MaxPool2dGather, AvgPool2dForward, AvgPool2dBackward, BatchNormForward,
-                 BatchNormInference, BatchNormBackward, SoftmaxForward, SoftmaxBackward,
-                 CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
-                 RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
-                 GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages,
-                 UpdateLossScale, AverageWeights, ResampleImages, JitterColors, MixImages, Custom>;
+using AnyKernel = std::variant<
+    Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul, LinearForward,
+    LinearBackwardInput, LinearBackwardWeight, Conv2dForward, Conv2dBackwardInput,
+    Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward, MaxPool2dGather, AvgPool2dForward,
+    AvgPool2dBackward, BatchNormForward, BatchNormInference, BatchNormBackward, SoftmaxForward,
+    SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
+    RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm,
+    ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages, UpdateLossScale,
+    AverageWeights, RmsStep, LionStep, LambStep, ResampleImages, JitterColors, MixImages, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

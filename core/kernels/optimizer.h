@@ -62,23 +62,46 @@ struct SgdStep {
 struct AdamGroup {
   double lr, beta1, beta2, epsilon, weight_decay, decoupled;  // decoupled: 0 Adam, 1 AdamW
 };
+struct NAdamGroup {
+  AdamGroup adam;
+  double momentum_decay;
+};
 
-// Adam (Kingma and Ba 2015, algorithm 1, with epsilon added to sqrt(v hat)), or AdamW (Loshchilov
-// and Hutter 2019). `steps` (parameters) i64 counts each parameter's own steps and is raised first.
+enum class AdamRule { adam, nadam, radam };
+const char* to_string(AdamRule rule);
+
+// Adam (Kingma and Ba 2015, algorithm 1, with epsilon added to sqrt(v hat)), with `decoupled` as
+// AdamW's weight decay (Loshchilov and Hutter 2019). `steps` (parameters) i64 counts each
+// parameter's own steps t and is raised first. With first = m and second = v of Adam and
+// root = sqrt(v / (1 - beta2^t)), the rules move a value by
+//   adam   -lr * m / (1 - beta1^t) / (root + epsilon)
+//   nadam  -lr * (mu(t+1) m / (1 - P(t+1)) + (1 - mu(t)) g / (1 - P(t))) / (root + epsilon), with
+//          mu(t) = beta1 (1 - 0.96^(t * momentum_decay) / 2) and P(t) = mu(1) ... mu(t) (Dozat
+//          2016)
+//   radam  -lr * m / (1 - beta1^t) * (rho(t) > 5 ? rect(t) / (root + e) : 1), with rho(t) =
+//          rho - 2 t beta2^t / (1 - beta2^t), rho = 2 / (1 - beta2) - 1, and rect(t)^2 =
+//          (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)) (Liu et al. 2020); e is
+//          epsilon / sqrt(1 - beta2^t), as in PyTorch
+// `products` (parameters) f64 holds P(t) for nadam, whose rows of `groups` are NAdamGroups; it is
+// undefined for the others.
 struct AdamStep {
   static constexpr const char* name = "adam_step";
-  TensorView values, grads, first, second, masters, steps, segments, groups;
+  TensorView values, grads, first, second, masters, steps, products, segments, groups;
+  AdamRule rule = AdamRule::adam;
 
   auto inputs() const {
     return operands(Operand{"values", values}, Operand{"grads", grads}, Operand{"first", first},
                     Operand{"second", second}, Operand{"masters", masters}, Operand{"steps", steps},
-                    Operand{"segments", segments}, Operand{"groups", groups});
+                    Operand{"products", products}, Operand{"segments", segments},
+                    Operand{"groups", groups});
   }
   auto outputs() const {
     return operands(Operand{"values", values}, Operand{"first", first}, Operand{"second", second},
-                    Operand{"masters", masters}, Operand{"steps", steps});
+                    Operand{"masters", masters}, Operand{"steps", steps},
+                    Operand{"products", products});
   }
   double flops() const { return 3.0 * double(values.bytes()); }
+  std::string params() const;
 };
 
 // norm (scalar f64) = the 2-norm of all active gradients together, summed in f64.
@@ -144,12 +167,13 @@ struct UpdateLossScale {
 
 // average += (1 - d) * (weight - average) for all segments, active or not, the weight being the
 // value or its master; `average` is laid out like the state. d = decay, or with warm_up min(decay,
-// (1 + t) / (10 + t)), where `updates` (scalar i64) counts t from 0 and is raised afterwards.
+// (1 + t) / (10 + t)), where `updates` (scalar i64) counts t from 0 and is raised afterwards. With
+// `uniform` d = t / (1 + t): the average is the mean of the weights of all updates.
 struct AverageWeights {
   static constexpr const char* name = "average_weights";
   TensorView values, masters, average, updates, segments;
   double decay = 0.999;
-  bool warm_up = true;
+  bool warm_up = true, uniform = false;
 
   auto inputs() const {
     return operands(Operand{"values", values}, Operand{"masters", masters},

@@ -56,7 +56,8 @@ constexpr bool is_cross_entropy =
 template <class K>
 constexpr bool is_of_arenas =
     is_one_of<K, kernels::SgdStep, kernels::AdamStep, kernels::GradientNorm, kernels::ClipByNorm,
-              kernels::ClipByValue, kernels::UpdateLossScale, kernels::AverageWeights>;
+              kernels::ClipByValue, kernels::UpdateLossScale, kernels::AverageWeights,
+              kernels::RmsStep, kernels::LionStep, kernels::LambStep>;
 template <class K>
 constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>;
 template <class K>
@@ -219,6 +220,9 @@ Bound bound(const kernels::MuonStep& k) {
   return sums(double(k.value.numel()), largest(k.value) + largest(k.update));
 }
 Bound bound(const kernels::AverageWeights&) { return sums(1, 0); }
+Bound bound(const kernels::RmsStep&) { return sums(1, 0); }
+Bound bound(const kernels::LionStep&) { return sums(1, 0); }
+Bound bound(const kernels::LambStep&) { return sums(1, 0); }
 template <class K>
 Bound bound(const K&) {
   return {.exact = true};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "tests/support/expect_error.h"
 
@@ -99,12 +100,174 @@ TEST(Init, LayersStartAsPyTorchs) {
   expect_moments(conv.bias, 0, 1 / (20 * std::sqrt(3.0)));
 }
 
+TEST(Init, ZerosOnesAndTheIdentity) {
+  const Tensor x = Tensor::full({2, 3}, 7);
+  init::zeros_(x);
+  EXPECT_EQ(x.to_vector(), std::vector<float>(6, 0));
+  init::ones_(x);
+  EXPECT_EQ(x.to_vector(), std::vector<float>(6, 1));
+  init::eye_(x);
+  EXPECT_EQ(x.to_vector(), (std::vector<float>{1, 0, 0, 0, 1, 0}));
+  const Tensor tall = Tensor::full({3, 2}, 7, {.dtype = DType::bf16});
+  init::eye_(tall);
+  EXPECT_EQ(tall.to(DType::f32).to_vector(), (std::vector<float>{1, 0, 0, 1, 0, 0}));
+  expect_error<ShapeError>(
+      [] {
+        return init::eye_(Tensor::empty({2, 1, 1, 2})), 0;
+      },
+      "[eye_] a weight (2, 1, 1, 2) has 4 dimension(s); it takes 2");
+}
+
+// The places of ones in a weight, as PyTorch's dirac_ sets them in its layout (O, I, KH, KW).
+std::vector<Shape> ones(const Shape& shape, int64_t groups) {
+  const Tensor x = Tensor::full(shape, 7);
+  init::dirac_(x, {.groups = groups});
+  const std::vector<float> values = x.to_vector();
+  std::vector<Shape> places;
+  for (int64_t o = 0, at = 0; o < shape[0]; ++o) {
+    for (int64_t h = 0; h < shape[1]; ++h) {
+      for (int64_t w = 0; w < shape[2]; ++w) {
+        for (int64_t i = 0; i < shape[3]; ++i, ++at) {
+          EXPECT_TRUE(values[size_t(at)] == 0 || values[size_t(at)] == 1);
+          if (values[size_t(at)] == 1) places.push_back({o, h, w, i});
+        }
+      }
+    }
+  }
+  return places;
+}
+
+TEST(Init, DiracPassesChannelsOn) {
+  EXPECT_EQ(ones({3, 3, 5, 2}, 1), (std::vector<Shape>{{0, 1, 2, 0}, {1, 1, 2, 1}}));
+  EXPECT_EQ(ones({4, 4, 2, 3}, 2),  // even kernels: the pixel behind the middle
+            (std::vector<Shape>{{0, 2, 1, 0}, {1, 2, 1, 1}, {2, 2, 1, 0}, {3, 2, 1, 1}}));
+  const Tensor line = Tensor::empty({2, 3, 2});
+  init::dirac_(line);
+  EXPECT_EQ(line.to_vector(), (std::vector<float>{0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0}));
+  expect_error<ShapeError>(
+      [] {
+        return init::dirac_(Tensor::empty({3, 1, 1, 3}), {.groups = 2}), 0;
+      },
+      "[dirac_] 2 groups do not divide the 3 outputs of (3, 1, 1, 3)");
+}
+
+// Whether rows . rows^T, or columns^T . columns if these are fewer, is gain^2 times the identity.
+void expect_orthogonal(const Tensor& weight, double gain, double tolerance) {
+  const auto w = weight.to(DType::f64).to_vector<double>();
+  const int64_t rows = weight.size(0), columns = weight.numel() / rows;
+  const bool wide = rows <= columns;
+  const auto element = [&](int64_t vector, int64_t i) {
+    return w[size_t(wide ? vector * columns + i : i * columns + vector)];
+  };
+  const int64_t count = std::min(rows, columns), length = std::max(rows, columns);
+  for (int64_t a = 0; a < count; ++a) {
+    for (int64_t b = 0; b <= a; ++b) {
+      double dot = 0;
+      for (int64_t i = 0; i < length; ++i) dot += element(a, i) * element(b, i);
+      EXPECT_NEAR(dot, a == b ? gain * gain : 0, tolerance) << a << " " << b;
+    }
+  }
+}
+
+TEST(Init, OrthogonalIsInEitherDirection) {
+  for (const Shape& shape : {Shape{40, 25}, Shape{25, 40}, Shape{30, 30}, Shape{8, 3, 3, 5},
+                             Shape{60, 2, 2, 3}, Shape{1, 4}, Shape{4, 1}}) {
+    const Tensor exact = Tensor::empty(shape, {.dtype = DType::f64});
+    init::orthogonal_(exact, {.gain = 2});
+    expect_orthogonal(exact, 2, 1e-13);
+    const Tensor x = Tensor::empty(shape);
+    init::orthogonal_(x);
+    expect_orthogonal(x, 1, 1e-6);
+  }
+  init::orthogonal_(Tensor::empty({3, 0}));
+  expect_error<ShapeError>([] { return init::orthogonal_(Tensor::empty({3})), 0; },
+                           "[orthogonal_] a weight (3,) is no matrix");
+}
+
+// A random rotation's elements have mean 0 and variance 1 / n.
+TEST(Init, OrthogonalIsARandomRotation) {
+  const Tensor x = Tensor::empty({200, 200});
+  init::orthogonal_(x);
+  expect_moments(x, 0, 1 / std::sqrt(200.0));
+  const Tensor y = Tensor::empty({200, 200});
+  init::orthogonal_(y);
+  EXPECT_NE(x.to_vector(), y.to_vector());
+}
+
+// Moments of a truncated normal: with a = (low - mean) / std, b alike, the density phi and the
+// share Z between, mean + std (phi(a) - phi(b)) / Z and
+// std^2 (1 + (a phi(a) - b phi(b)) / Z - ((phi(a) - phi(b)) / Z)^2).
+void expect_truncated(const init::TruncatedNormalOptions& options) {
+  const auto phi = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); };
+  const double a = (options.low - options.mean) / options.std,
+               b = (options.high - options.mean) / options.std;
+  const auto above = [](double x) { return std::erfc(x / std::numbers::sqrt2) / 2; };
+  const double share = b < 0 ? above(-b) - above(-a) : above(a) - above(b);
+  const double shift = (phi(a) - phi(b)) / share;
+  const double variance = 1 + (a * phi(a) - b * phi(b)) / share - shift * shift;
+  const Tensor x = Tensor::empty({300, 400}, {.dtype = DType::f64});
+  init::trunc_normal_(x, options);
+  const Moments m = moments(x.to(DType::f32));
+  const double std = options.std * std::sqrt(variance);
+  EXPECT_NEAR(m.mean, options.mean + options.std * shift, 5 * std / std::sqrt(120000.0));
+  EXPECT_NEAR(m.std, std, 5 * std / std::sqrt(120000.0));
+  for (const double value : x.to_vector<double>()) {
+    ASSERT_GE(value, options.low);
+    ASSERT_LE(value, options.high);
+  }
+}
+
+TEST(Init, TruncatedNormalHasItsBoundsAndMoments) {
+  expect_truncated({});
+  expect_truncated({.mean = 1, .std = 0.5, .low = -10, .high = 10});
+  expect_truncated({.std = 0.02, .low = -0.01, .high = 0.05});
+  expect_truncated({.low = 4, .high = 5});  // tails
+  expect_truncated({.low = -9, .high = -8});
+  expect_error<Error>([] { return init::trunc_normal_(Tensor::empty({1}), {.low = 3}), 0; },
+                      "[trunc_normal_] wants a std above 0 and low below high, got 1, 3 and 2");
+}
+
+TEST(Init, SparseHasItsZerosInEveryColumn) {
+  const Tensor x = Tensor::empty({35, 300});
+  init::sparse_(x, {.sparsity = 0.3, .std = 0.5});  // 10.5: 11 of 35
+  const auto values = x.to_vector();
+  std::vector<int> by_row(35, 0);
+  double squares = 0;
+  for (size_t column = 0; column < 300; ++column) {
+    int zeros = 0;
+    for (size_t row = 0; row < 35; ++row) {
+      const float value = values[row * 300 + column];
+      zeros += value == 0;
+      by_row[row] += value == 0;
+      squares += double(value) * value;
+    }
+    EXPECT_EQ(zeros, 11);
+  }
+  // Rows are drawn alike: 300 * 11 / 35 each, within five deviations.
+  for (const int count : by_row) EXPECT_NEAR(count, 94.3, 5 * std::sqrt(94.3 * (1 - 11.0 / 35)));
+  EXPECT_NEAR(std::sqrt(squares / (300 * 24)), 0.5, 5 * 0.5 / std::sqrt(2.0 * 300 * 24));
+  expect_error<Error>(
+      [] {
+        return init::sparse_(Tensor::empty({1, 1}), {.sparsity = 2}), 0;
+      },
+      "[sparse_] sparsity is 2; it must lie in 0..1");
+}
+
 TEST(Init, TheSeedDecidesAndEachLayerDiffers) {
   random::manual_seed(5);
   const Linear a(4, 4), b(4, 4);
   random::manual_seed(5);
   const Linear again(4, 4);
   EXPECT_EQ(a.weight.value.to_vector(), again.weight.value.to_vector());
+  const auto drawn = [] {
+    random::manual_seed(5);
+    const Tensor x = Tensor::empty({4, 4}), y = Tensor::empty({4, 4}), z = Tensor::empty({4, 4});
+    init::orthogonal_(x);
+    init::trunc_normal_(y);
+    init::sparse_(z, {.sparsity = 0.5});
+    return std::vector{x.to_vector(), y.to_vector(), z.to_vector()};
+  };
+  EXPECT_EQ(drawn(), drawn());
   EXPECT_NE(a.weight.value.to_vector(), b.weight.value.to_vector());
 }
 

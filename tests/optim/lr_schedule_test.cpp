@@ -91,6 +91,32 @@ TEST(LrSchedule, RefusesOptionsOutOfRange) {
                       "[cosine_lr] warmup_steps is 4; it must be at least 0 and below steps");
   expect_error<Error>([] { return one_cycle_lr({.max_lr = 1, .steps = 4, .warmup = 2}); },
                       "[one_cycle_lr] warmup is 2; it must be in 0..1");
+  expect_error<Error>(
+      [] {
+        return multi_step_lr({.lr = 1, .milestones = {4, 4}});
+      },
+      "[multi_step_lr] a milestone is 4; it must be above 0 and above the one");
+  expect_error<Error>([] { return exponential_lr({.lr = 1}); },
+                      "[exponential_lr] factor is 0; it must be above 0");
+  expect_error<Error>([] { return linear_lr({.lr = 1}); }, "[linear_lr] steps is 0");
+  expect_error<Error>([] { return polynomial_lr({.lr = 1, .steps = 4, .power = 0}); },
+                      "[polynomial_lr] power is 0; it must be above 0");
+  expect_error<Error>([] { return cosine_restarts_lr({.lr = 1}); },
+                      "[cosine_restarts_lr] period is 0");
+  expect_error<Error>([] { return sequence_lr({constant_lr(1)}, {5}); },
+                      "[sequence_lr] 1 schedules want one milestone fewer, got 1");
+  expect_error<Error>(
+      [] {
+        return sequence_lr({constant_lr(1), constant_lr(2)}, {0});
+      },
+      "[sequence_lr] a milestone is 0; it must be above 0");
+}
+
+TEST(LrSchedule, SequencesCountEachSchedulesOwnSteps) {
+  const LrSchedule sequence = sequence_lr({linear_lr({.lr = 1, .steps = 4, .start_factor = 0}),
+                                           step_lr({.lr = 1, .every = 2, .factor = 0.5})},
+                                          {4});
+  expect_rates(sequence, {0, 0.25, 0.5, 0.75, 1, 1, 0.5, 0.5, 0.25});
 }
 
 }  // namespace

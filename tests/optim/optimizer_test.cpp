@@ -6,7 +6,11 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/sequential.h>
+#include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lion.h>
+#include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
@@ -277,8 +281,18 @@ TEST(Optimizer, RefusesHyperParametersOutOfRange) {
   expect_error<Error>(sgd({.lr = 1, .nesterov = true}), "[sgd] nesterov needs a momentum above 0");
   expect_error<Error>([&] { return Adam(fc, {.beta1 = 1}).lr(); },
                       "[adam] beta1 is 1; it must be at least 0 and below 1");
-  expect_error<Error>([&] { return AdamW(fc, {.beta2 = -1}).lr(); }, "[adam] beta2 is -1");
+  expect_error<Error>([&] { return AdamW(fc, {.beta2 = -1}).lr(); }, "[adamw] beta2 is -1");
   expect_error<Error>([&] { return Adam(fc, {.epsilon = -1}).lr(); }, "[adam] epsilon is -1");
+  expect_error<Error>([&] { return NAdam(fc, {.momentum_decay = -1}).lr(); },
+                      "[nadam] momentum_decay is -1; it must be finite and at least 0");
+  expect_error<Error>([&] { return RAdam(fc, {.beta1 = 2}).lr(); }, "[radam] beta1 is 2");
+  expect_error<Error>([&] { return Rmsprop(fc, {.alpha = 1}).lr(); },
+                      "[rmsprop] alpha is 1; it must be at least 0 and below 1");
+  expect_error<Error>([&] { return Adagrad(fc, {.initial_accumulator_value = -1}).lr(); },
+                      "[adagrad] initial_accumulator_value is -1");
+  expect_error<Error>([&] { return Lion(fc, {.weight_decay = -1}).lr(); },
+                      "[lion] weight_decay is -1");
+  expect_error<Error>([&] { return Lamb(fc, {.beta2 = 1}).lr(); }, "[lamb] beta2 is 1");
   EXPECT_FALSE(fc.weight.in_arena);
   Sgd optimizer(fc, {.lr = 1});
   expect_error<Error>([&] { return optimizer.set_lr(-2), 0; }, "[sgd] lr is -2");

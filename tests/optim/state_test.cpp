@@ -5,8 +5,12 @@
 #include <adret/layers/activation.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/sequential.h>
+#include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lion.h>
 #include <adret/optim/lr_schedule.h>
+#include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
@@ -76,6 +80,27 @@ TEST(OptimizerState, SgdResumesBitForBitWhateverItsConstructorSaid) {
   };
   expect_resumes(with({.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}), with({}));
   expect_resumes(with({}), with({.momentum = 0.9}));
+}
+
+template <class Kind, class Options>
+void expect_resumes_as(const Options& options, const Options& others) {
+  const auto with = [](const Options& these) {
+    return [these](Module& net) { return std::make_unique<Kind>(net, these); };
+  };
+  expect_resumes(with(options), with(others));
+}
+
+TEST(OptimizerState, TheOthersResumeBitForBit) {
+  expect_resumes_as<NAdam>(NAdamOptions{.beta1 = 0.7, .momentum_decay = 0.1}, NAdamOptions{});
+  expect_resumes_as<RAdam>(RAdamOptions{.beta2 = 0.9, .decoupled_weight_decay = true},
+                           RAdamOptions{});
+  const RmspropOptions both{.alpha = 0.9, .momentum = 0.5, .centered = true};
+  expect_resumes_as<Rmsprop>(both, RmspropOptions{});
+  expect_resumes_as<Rmsprop>(RmspropOptions{}, both);
+  expect_resumes_as<Adagrad>(AdagradOptions{.lr_decay = 0.1, .initial_accumulator_value = 0.5},
+                             AdagradOptions{});
+  expect_resumes_as<Lion>(LionOptions{.beta1 = 0.5, .weight_decay = 0.1}, LionOptions{});
+  expect_resumes_as<Lamb>(LambOptions{.beta1 = 0.5, .weight_decay = 0.1}, LambOptions{});
 }
 
 TEST(OptimizerState, ListsItsTensorsByName) {

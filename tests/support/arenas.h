@@ -44,7 +44,7 @@ class Arenas {
     for (Tensor* arena : {&values, &grads}) {
       *arena = Tensor::zeros({value_end}, {.dtype = DType::u8});
     }
-    for (Tensor* arena : {&first, &second, &masters}) {
+    for (Tensor* arena : {&first, &second, &third, &masters}) {
       *arena = Tensor::zeros({state_end}, {.dtype = DType::u8});
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -52,6 +52,7 @@ class Arenas {
       set(masters, i, get(values, i));
     }
     steps = Tensor::zeros({int64_t(parameters.size())}, {.dtype = DType::i64});
+    products = Tensor::zeros({int64_t(parameters.size())}, {.dtype = DType::f64});
     update_segments();
   }
 
@@ -88,7 +89,7 @@ class Arenas {
     return result;
   }
 
-  Tensor values, grads, first, second, masters, steps, segments;
+  Tensor values, grads, first, second, third, masters, steps, products, segments;
 
  private:
   // f gets the parameter's first element in the arena.

@@ -4,6 +4,7 @@
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/layers/linear.h>
+#include <adret/optim/lbfgs.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/step.h>
 #include <gmock/gmock.h>
@@ -74,6 +75,31 @@ TEST(StepObstacles, NamesRatesThatAreSetWithin) {
                 return loss;
               }),
               HasSubstr("it sets a learning rate; call set_lr before the step"));
+}
+
+// It decides by the losses, so it is refused before it moves anything.
+TEST(StepObstacles, RefusesLbfgs) {
+  Linear layer(2, 1);
+  Lbfgs optimizer(layer, {.max_iter = 2});
+  const auto function = [&](const Tensor& x) {
+    return Tensor::full({}, optimizer.step([&] {
+      optimizer.zero_grad();
+      const Tensor loss = sum(square(layer(x.reshape({1, 2}))));
+      loss.backward();
+      return loss;
+    }));
+  };
+  const std::vector<float> before = layer.weight.value.to_vector();
+  for (const StepMode mode : {StepMode::graph, StepMode::automatic}) {
+    Step step(function, {.mode = mode});
+    EXPECT_THAT(thrown<Error>([&] { step(Tensor::ones({2})); }),
+                HasSubstr("[lbfgs] a step of L-BFGS reads losses on the host, so it cannot be part "
+                          "of a recorded Step; call it outside, or use StepMode::eager"));
+  }
+  EXPECT_EQ(layer.weight.value.to_vector(), before);
+  Step step(function, {.mode = StepMode::eager});
+  step(Tensor::ones({2}));
+  EXPECT_NE(layer.weight.value.to_vector(), before);
 }
 
 TEST(StepObstacles, NamesHooks) {

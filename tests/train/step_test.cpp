@@ -13,8 +13,12 @@
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/sequential.h>
+#include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lion.h>
 #include <adret/optim/loss_scale.h>
+#include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/step.h>
 #include <adret/train/weight_average.h>
@@ -92,25 +96,37 @@ Trajectory train(const StepOptions& options, const MakeOptimizer& make_optimizer
   return run;
 }
 
+template <class MakeOptimizer>
+void expect_replays(const MakeOptimizer& make_optimizer) {
+  const Trajectory eager = train({.mode = StepMode::eager}, make_optimizer);
+  const Trajectory replayed = train({.mode = StepMode::graph}, make_optimizer);
+  expect_as_eager(replayed.losses, eager.losses);
+  expect_as_eager(replayed.state, eager.state);
+  EXPECT_EQ(eager.report.replays, 0);
+  // The first call uploads the table of the optimizer, so the second and third are compared.
+  EXPECT_EQ(replayed.report.replays, 9) << replayed.report.reason;
+  EXPECT_EQ(replayed.report.reason, "");
+  EXPECT_GE(replayed.report.kernels, 10u);
+  EXPECT_GE(replayed.report.planned_bytes, replayed.report.peak_bytes);
+}
+
 TEST(Step, ReplaysComputeWhatEagerStepsDo) {
-  const auto sgd = [](Sequential& model) {
+  expect_replays([](Sequential& model) {
     return Sgd(model, {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3});
-  };
-  const auto adam = [](Sequential& model) { return Adam(model, {.lr = 0.1}); };
-  const auto check = [](const auto& make_optimizer) {
-    const Trajectory eager = train({.mode = StepMode::eager}, make_optimizer);
-    const Trajectory replayed = train({.mode = StepMode::graph}, make_optimizer);
-    expect_as_eager(replayed.losses, eager.losses);
-    expect_as_eager(replayed.state, eager.state);
-    EXPECT_EQ(eager.report.replays, 0);
-    // The first call uploads the table of the optimizer, so the second and third are compared.
-    EXPECT_EQ(replayed.report.replays, 9) << replayed.report.reason;
-    EXPECT_EQ(replayed.report.reason, "");
-    EXPECT_GE(replayed.report.kernels, 10u);
-    EXPECT_GE(replayed.report.planned_bytes, replayed.report.peak_bytes);
-  };
-  check(sgd);
-  check(adam);
+  });
+  expect_replays([](Sequential& model) { return Adam(model, {.lr = 0.1}); });
+}
+
+// What changes from step to step, as counts and products of momenta, is on the device.
+TEST(Step, ReplaysTakeEveryOptimizer) {
+  expect_replays([](Sequential& model) { return NAdam(model, {.weight_decay = 1e-3}); });
+  expect_replays([](Sequential& model) { return RAdam(model, {.beta2 = 0.9}); });
+  expect_replays([](Sequential& model) {
+    return Rmsprop(model, {.alpha = 0.9, .epsilon = 0.1, .momentum = 0.5, .centered = true});
+  });
+  expect_replays([](Sequential& model) { return Adagrad(model, {.lr_decay = 0.1}); });
+  expect_replays([](Sequential& model) { return Lion(model, {.weight_decay = 0.1}); });
+  expect_replays([](Sequential& model) { return Lamb(model, {.weight_decay = 0.1}); });
 }
 
 TEST(Step, TheLastPartialBatchHasAListOfItsOwn) {

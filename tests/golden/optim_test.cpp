@@ -1,0 +1,134 @@
+// Optimizers step by step against PyTorch, and the papers' formulas in NumPy. make_optim.py made
+// the files.
+#include <adret/layers/module.h>
+#include <adret/optim/adagrad.h>
+#include <adret/optim/adam.h>
+#include <adret/optim/lamb.h>
+#include <adret/optim/lion.h>
+#include <adret/optim/rmsprop.h>
+#include <adret/train/safetensors.h>
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "tests/support/close.h"
+#include "tests/support/mirror.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+
+const std::map<std::string, Tensor>& golden() {
+  static const auto tensors = [] {
+    std::map<std::string, Tensor> map;
+    const auto file = source_dir() / "tests/golden/optim.safetensors";
+    for (const auto& [name, tensor] : read_tensors(file).tensors) map[name] = tensor;
+    return map;
+  }();
+  return tensors;
+}
+
+std::vector<double> exact(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
+
+struct Model : Layer<Model> {
+  explicit Model(DType dtype) : dtype(dtype) {}
+  const DType dtype;
+  Parameter& a = parameter("a", golden().at("start.a").to(dtype));
+  Parameter& b = parameter("b", golden().at("start.b").to(dtype));
+  Parameter& c = parameter("c", golden().at("start.c").to(dtype));
+};
+
+using Make = std::function<std::unique_ptr<Optimizer>(const Module&)>;
+
+template <class Kind, class Options>
+Make make(const Options& options) {
+  return [options](const Module& model) { return std::make_unique<Kind>(model, options); };
+}
+
+// The options of OPTIMIZERS in make_optim.py.
+const std::map<std::string, Make> optimizers = {
+    {"nadam.0", make<NAdam>(NAdamOptions{.lr = 0.05})},
+    {"nadam.1", make<NAdam>(NAdamOptions{.lr = 0.02,
+                                         .beta1 = 0.8,
+                                         .beta2 = 0.95,
+                                         .epsilon = 1e-4,
+                                         .weight_decay = 0.1,
+                                         .momentum_decay = 0.1})},
+    {"radam.0", make<RAdam>(RAdamOptions{.lr = 0.05})},
+    {"radam.1",
+     make<RAdam>(RAdamOptions{
+         .lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-4, .weight_decay = 0.1})},
+    {"rmsprop.0", make<Rmsprop>(RmspropOptions{.lr = 0.02})},
+    {"rmsprop.1", make<Rmsprop>(RmspropOptions{.lr = 0.01,
+                                               .alpha = 0.9,
+                                               .epsilon = 1e-4,
+                                               .weight_decay = 0.1,
+                                               .momentum = 0.8,
+                                               .centered = true})},
+    {"adagrad.0", make<Adagrad>(AdagradOptions{.lr = 0.1})},
+    {"adagrad.1", make<Adagrad>(AdagradOptions{.lr = 0.2,
+                                               .lr_decay = 0.1,
+                                               .weight_decay = 0.1,
+                                               .initial_accumulator_value = 0.5,
+                                               .epsilon = 1e-4})},
+    {"lion.0", make<Lion>(LionOptions{.lr = 0.01})},
+    {"lion.1",
+     make<Lion>(LionOptions{.lr = 0.02, .beta1 = 0.7, .beta2 = 0.8, .weight_decay = 0.3})},
+    {"lamb.0", make<Lamb>(LambOptions{.lr = 0.1})},
+    {"lamb.1", make<Lamb>(LambOptions{
+                   .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0})},
+};
+
+class GoldenSteps : public testing::TestWithParam<std::string> {};
+
+void expect_steps(const std::string& name, DType dtype, double tolerance) {
+  Model model(dtype);
+  const auto optimizer = optimizers.at(name)(model);
+  const std::vector<int> told = {1, 2, 5, 10};
+  size_t row = 0;
+  for (int step = 1; step <= 10; ++step) {
+    for (const auto& [key, parameter] : model.named_parameters()) {
+      Tensor& value = parameter->value;
+      const auto grads = exact(golden().at("grads." + key));
+      const auto n = size_t(value.numel());
+      value.set_grad(
+          Tensor::from(std::span(grads).subspan(size_t(step - 1) * n, n), value.shape()).to(dtype));
+    }
+    optimizer->step();
+    if (step != told[row]) continue;
+    for (const auto& [key, parameter] : model.named_parameters()) {
+      const std::string label = fmt::format("{}.{}.{}", name, adret::name(dtype), key);
+      const auto all = exact(golden().at(label));
+      const auto n = std::ptrdiff_t(parameter->value.numel());
+      const auto first = all.begin() + std::ptrdiff_t(row) * n;
+      expect_close(exact(parameter->value), {first, first + n}, {.absolute = tolerance},
+                   label + " step " + std::to_string(step));
+    }
+    ++row;
+  }
+}
+
+// PyTorch works in another order: a few roundings of values up to 3 in each of ten steps, which
+// root and quotient of a small second moment make larger.
+TEST_P(GoldenSteps, InF32) { expect_steps(GetParam(), DType::f32, 3e-6); }
+TEST_P(GoldenSteps, InF64) { expect_steps(GetParam(), DType::f64, 1e-12); }
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const auto& [name, make] : optimizers) list.push_back(name);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GoldenSteps, testing::ValuesIn(names()), [](const auto& test) {
+  std::string name = test.param;
+  std::ranges::replace(name, '.', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace adret

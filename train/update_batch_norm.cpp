@@ -1,0 +1,90 @@
+// Running statistics of batch norms, measured anew.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/core/error.h>
+#include <adret/layers/eval_mode.h>
+#include <adret/layers/norm.h>
+#include <adret/train/update_batch_norm.h>
+#include <fmt/core.h>
+
+#include <list>
+#include <optional>
+#include <string>
+
+namespace adret {
+namespace {
+
+// The means of a norm's statistics while it lives. Running statistics that are 0 become momentum
+// times those of the next batch, so they are taken from there.
+class Measurement {
+ public:
+  Measurement(BatchNorm2d& norm, const std::string& name)
+      : norm_(norm), mean_(norm.running_mean.clone()), var_(norm.running_var.clone()) {
+    if (norm.options.momentum == 0) {
+      throw Error(
+          fmt::format("[update_batch_norm] the momentum of \"{}\" is 0, so that its running "
+                      "statistics never change; give it another one",
+                      name));
+    }
+    hook_ = norm.add_forward_hook([this](Module&, const Tensor&) { take(); });
+    clear();
+    fill_(norm_.num_batches_tracked, 0);
+  }
+  ~Measurement() {
+    norm_.remove_forward_hook(hook_);
+    const NoGrad no_grad;
+    try {
+      copy_(norm_.running_mean, mean_);
+      copy_(norm_.running_var, var_);
+    } catch (...) {
+      // The device itself failed: there is nothing to put anything into.
+    }
+  }
+  Measurement(const Measurement&) = delete;
+  Measurement& operator=(const Measurement&) = delete;
+
+ private:
+  void take() {
+    const NoGrad no_grad;
+    ++calls_;
+    const auto move = [this](Tensor& mean, const Tensor& running) {
+      const Tensor latest = running * (1 / norm_.options.momentum);
+      mean = calls_ == 1 ? latest : mean + (latest - mean) * (1 / double(calls_));
+    };
+    move(mean_, norm_.running_mean);
+    move(var_, norm_.running_var);
+    clear();
+  }
+  void clear() {
+    fill_(norm_.running_mean, 0);
+    fill_(norm_.running_var, 0);
+  }
+
+  BatchNorm2d& norm_;
+  Tensor mean_, var_;  // those from before until the first call
+  int hook_ = 0;
+  int64_t calls_ = 0;
+};
+
+}  // namespace
+
+void update_batch_norm(Module& model, const DataLoader& loader) {
+  const NameScope scope("update_batch_norm");
+  const NoGrad no_grad;
+  std::optional<EvalMode> modes;  // to be restored
+  if (!model.training()) {
+    modes.emplace(model);
+    model.train();
+  }
+  std::list<Measurement> measurements;
+  for (const auto& [name, module] : model.named_modules()) {
+    auto* norm = dynamic_cast<BatchNorm2d*>(module);
+    if (norm && norm->training()) measurements.emplace_back(*norm, name);
+  }
+  if (measurements.empty()) return;
+  const Device device = model.device();
+  for (const Batch& batch : loader.epoch(0)) model.call(batch.inputs.to(device));
+}
+
+}  // namespace adret
