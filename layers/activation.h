@@ -27,9 +27,78 @@ struct Tanh : Layer<Tanh> {
   Tanh rebuild() const { return Tanh(); }
 };
 
+enum class GeluForm { exact, tanh };  // tanh: the approximation gelu_tanh
+
 struct GELU : Layer<GELU> {
-  Tensor forward(const Tensor& x) { return gelu(x); }
-  GELU rebuild() const { return GELU(); }
+  explicit GELU(GeluForm form = GeluForm::exact) : form(form) {}
+  Tensor forward(const Tensor& x) { return form == GeluForm::exact ? gelu(x) : gelu_tanh(x); }
+  GELU rebuild() const { return GELU(form); }
+  const GeluForm form;
+};
+
+struct SiLU : Layer<SiLU> {
+  Tensor forward(const Tensor& x) { return silu(x); }
+  SiLU rebuild() const { return SiLU(); }
+};
+
+struct Mish : Layer<Mish> {
+  Tensor forward(const Tensor& x) { return mish(x); }
+  Mish rebuild() const { return Mish(); }
+};
+
+struct Softplus : Layer<Softplus> {
+  explicit Softplus(const SoftplusOptions& options = {}) : options(options) {}
+  Tensor forward(const Tensor& x) { return softplus(x, options); }
+  Softplus rebuild() const { return Softplus(options); }
+  const SoftplusOptions options;
+};
+
+struct ELU : Layer<ELU> {
+  explicit ELU(double alpha = 1) : alpha(alpha) {}
+  Tensor forward(const Tensor& x) { return elu(x, alpha); }
+  ELU rebuild() const { return ELU(alpha); }
+  const double alpha;
+};
+
+struct SELU : Layer<SELU> {
+  Tensor forward(const Tensor& x) { return selu(x); }
+  SELU rebuild() const { return SELU(); }
+};
+
+struct LeakyReLU : Layer<LeakyReLU> {
+  explicit LeakyReLU(double slope = 0.01) : slope(slope) {}
+  Tensor forward(const Tensor& x) { return leaky_relu(x, slope); }
+  LeakyReLU rebuild() const { return LeakyReLU(slope); }
+  const double slope;
+};
+
+// The slopes of prelu as the parameter "weight": one, or one for each channel, the last dimension
+// of x. PyTorch's names and shapes.
+class PReLU : public Layer<PReLU> {
+ public:
+  explicit PReLU(int64_t channels = 1, double slope = 0.25);  // throws Error for no channels
+  Tensor forward(const Tensor& x);
+  PReLU rebuild() const { return PReLU(channels); }
+
+  const int64_t channels;
+  Parameter& weight;
+};
+
+struct Hardswish : Layer<Hardswish> {
+  Tensor forward(const Tensor& x) { return hardswish(x); }
+  Hardswish rebuild() const { return Hardswish(); }
+};
+
+struct Hardsigmoid : Layer<Hardsigmoid> {
+  Tensor forward(const Tensor& x) { return hardsigmoid(x); }
+  Hardsigmoid rebuild() const { return Hardsigmoid(); }
+};
+
+struct GLU : Layer<GLU> {
+  explicit GLU(int dim = -1) : dim(dim) {}
+  Tensor forward(const Tensor& x) { return glu(x, dim); }
+  GLU rebuild() const { return GLU(dim); }
+  const int dim;
 };
 
 struct Softmax : Layer<Softmax> {

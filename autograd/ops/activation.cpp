@@ -3,10 +3,15 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/backward.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/elementary.h>
+#include <adret/autograd/ops/logic.h>
+#include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace adret {
@@ -102,5 +107,137 @@ Tensor relu6(const Tensor& x) { return activate(UnaryOp::relu6, x); }
 Tensor sigmoid(const Tensor& x) { return activate(UnaryOp::sigmoid, x); }
 Tensor tanh(const Tensor& x) { return activate(UnaryOp::tanh, x); }
 Tensor gelu(const Tensor& x) { return activate(UnaryOp::gelu, x); }
+
+// -- of a saved input, with parameters ---------------------------------------------
+
+namespace {
+
+Tensor is_below(const Tensor& x, double limit) { return less_equal(x, scalar_like(x, limit)); }
+Tensor is_above(const Tensor& x, double limit) { return greater_equal(x, scalar_like(x, limit)); }
+Tensor is_positive(const Tensor& x) { return greater(x, scalar_like(x, 0)); }
+
+// dy times the derivative, of functions that can be differentiated again; `call` says which.
+Tensor composed(const Unary& call, const Tensor& x, const Tensor& dy) {
+  const double alpha = call.alpha, beta = call.beta;
+  switch (call.op) {
+    case UnaryOp::gelu_tanh: {
+      const double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+      const double cubic = 0.044715 * linear;
+      const Tensor squared = square(x), s = sigmoid(x * affine(squared, cubic, linear));
+      return dy * (s + s * (1 - s) * x * affine(squared, 3 * cubic, linear));
+    }
+    case UnaryOp::silu: {
+      const Tensor s = sigmoid(x);
+      return dy * (s + s * (1 - s) * x);
+    }
+    case UnaryOp::mish: {
+      const Tensor t = tanh(softplus(x));
+      return dy * (t + x * sigmoid(x) * (1 - square(t)));
+    }
+    case UnaryOp::softplus:
+      return where(greater(x * alpha, scalar_like(x, beta)), dy, dy * sigmoid(x * alpha));
+    case UnaryOp::elu: {
+      const Tensor left = clamp(x, -std::numeric_limits<double>::infinity(), 0);
+      return where(is_positive(x), dy * beta, dy * exp(left) * (alpha * beta));
+    }
+    case UnaryOp::leaky_relu: return where(is_positive(x), dy, dy * alpha);
+    case UnaryOp::hardsigmoid: return where(logical_or(is_below(x, -3), is_above(x, 3)), 0, dy / 6);
+    case UnaryOp::hardswish:
+      return where(is_below(x, -3), 0, where(is_above(x, 3), dy, dy * affine(x, 1. / 3, 0.5)));
+    default: return dy / square(abs(x) + 1);  // softsign
+  }
+}
+
+struct CurveBackward final : Node {
+  CurveBackward(const Unary& call, const Tensor& x)
+      : op(call.op), alpha(call.alpha), beta(call.beta), x(x) {}
+  const char* name() const override { return to_string(op); }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor& in = x.unpack(*this);
+    const Tensor& dy = grads[0];
+    if (grad_enabled()) return {composed({.op = op, .alpha = alpha, .beta = beta}, in, dy)};
+    const Tensor dx = dy.is_unique() ? dy : empty_like(dy);
+    run(UnaryBackward{.saved = in, .dy = dy, .dx = dx, .op = op, .alpha = alpha, .beta = beta});
+    return {dx};
+  }
+  UnaryOp op;
+  double alpha, beta;
+  SavedTensor x;
+};
+
+Tensor curve(const char* function, const Tensor& x, const Unary& call) {
+  const FunctionScope scope(function);
+  check::floating(function, {"x", x});
+  Tensor y = empty_like(x);
+  run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
+  record<CurveBackward>({y}, {x}, call, x);
+  return y;
+}
+
+}  // namespace
+
+Tensor gelu_tanh(const Tensor& x) { return curve("gelu_tanh", x, {.op = UnaryOp::gelu_tanh}); }
+Tensor silu(const Tensor& x) { return curve("silu", x, {.op = UnaryOp::silu}); }
+Tensor mish(const Tensor& x) { return curve("mish", x, {.op = UnaryOp::mish}); }
+Tensor softsign(const Tensor& x) { return curve("softsign", x, {.op = UnaryOp::softsign}); }
+Tensor hardsigmoid(const Tensor& x) {
+  return curve("hardsigmoid", x, {.op = UnaryOp::hardsigmoid});
+}
+Tensor hardswish(const Tensor& x) { return curve("hardswish", x, {.op = UnaryOp::hardswish}); }
+
+Tensor softplus(const Tensor& x, const SoftplusOptions& options) {
+  if (options.beta == 0) check::refuse("softplus", "beta is 0, wanted any other number");
+  return curve("softplus", x,
+               {.op = UnaryOp::softplus, .alpha = options.beta, .beta = options.threshold});
+}
+
+// -softplus(-x) is softplus with beta = -1.
+Tensor logsigmoid(const Tensor& x) {
+  const double never = std::numeric_limits<double>::infinity();
+  return curve("logsigmoid", x, {.op = UnaryOp::softplus, .alpha = -1, .beta = never});
+}
+
+Tensor elu(const Tensor& x, double alpha) {
+  return curve("elu", x, {.op = UnaryOp::elu, .alpha = alpha, .beta = 1});
+}
+
+Tensor selu(const Tensor& x) {
+  return curve("selu", x,
+               {.op = UnaryOp::elu, .alpha = 1.6732632423543772848, .beta = 1.0507009873554804934});
+}
+
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return curve("leaky_relu", x, {.op = UnaryOp::leaky_relu, .alpha = slope});
+}
+
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  const FunctionScope scope("hardtanh");
+  check::floating("hardtanh", {"x", x});
+  return clamp(x, low, high);
+}
+
+// -- of several operands ----------------------------------------------------------
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const FunctionScope scope("prelu");
+  check::alike("prelu", {"x", x}, {"weight", weight});
+  check::rank("prelu", {"weight", weight}, 1, "(1) or (C)");
+  if (weight.numel() != 1 && (x.rank() == 0 || weight.numel() != x.size(-1))) {
+    check::refuse("prelu", fmt::format("weight has {} slopes, x {} wants 1 or one for each channel",
+                                       weight.numel(), to_string(x.shape())));
+  }
+  return where(is_positive(x), x, x * weight);
+}
+
+Tensor glu(const Tensor& x, int dim) {
+  const FunctionScope scope("glu");
+  check::floating("glu", {"x", x});
+  const int64_t size = x.size(x.shape().resolve_dim("glu", dim));
+  if (size % 2 != 0) {
+    check::refuse("glu", fmt::format("dimension {} of x {} has an odd size, wanted two halves", dim,
+                                     to_string(x.shape())));
+  }
+  return slice(x, dim, 0, size / 2) * sigmoid(slice(x, dim, size / 2, size));
+}
 
 }  // namespace adret

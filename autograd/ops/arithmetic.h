@@ -1,5 +1,5 @@
 // Elementwise arithmetic with NumPy's broadcasting. Operands have one floating dtype and device,
-// else ShapeError or DeviceError; a C++ scalar takes the tensor's dtype.
+// else ShapeError or DeviceError; a C++ scalar takes the tensor's dtype. NaN stays NaN.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -19,8 +19,13 @@ Tensor affine(const Tensor& x, double scale, double shift);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
+// The next four also take i32 and i64. The derivative of abs at 0 is 0, that of sign is 0.
 Tensor abs(const Tensor& x);
-Tensor sign(const Tensor& x);  // its derivative is 0
+Tensor sign(const Tensor& x);  // -1, 0 or 1; NaN stays NaN
+Tensor negative(const Tensor& x);
+// min(max(x, low), high); NaN stays NaN, and the derivative at the ends is 1. Throws ShapeError
+// unless low <= high.
+Tensor clamp(const Tensor& x, double low, double high);
 Tensor square(const Tensor& x);
 // x to a constant power, and elementwise (the gradient of the exponent needs x >= 0).
 Tensor pow(const Tensor& x, double exponent);
@@ -40,7 +45,7 @@ inline Tensor operator*(const Tensor& a, double b) { return affine(a, b, 0); }
 inline Tensor operator*(double a, const Tensor& b) { return affine(b, a, 0); }
 inline Tensor operator/(const Tensor& a, double b) { return affine(a, 1 / b, 0); }
 inline Tensor operator/(double a, const Tensor& b) { return reciprocal(b, a); }
-inline Tensor operator-(const Tensor& x) { return affine(x, -1, 0); }
+inline Tensor operator-(const Tensor& x) { return negative(x); }
 
 // Elementwise comparisons of equal dtypes, any of them; boolean results without a gradient.
 Tensor equal(const Tensor& a, const Tensor& b);

@@ -29,6 +29,11 @@ void refuse_floating(const char* function, Argument x) {
   refuse(function, describe(x) + ", wanted a floating dtype; convert it with to(DType::f32)");
 }
 
+void refuse_number(const char* function, Argument x) {
+  refuse(function,
+         describe(x) + ", wanted a floating dtype, i32 or i64; convert it with to(dtype)");
+}
+
 void refuse_unlike(const char* function, Argument a, Argument b) {
   if (a.tensor.device() != b.tensor.device()) {
     fail<DeviceError>(function,

@@ -18,12 +18,19 @@ struct Argument {
 // Throws ShapeError "[function] problem", with the path of modules the call came from.
 [[noreturn]] void refuse(const char* function, const std::string& problem);
 [[noreturn]] void refuse_floating(const char* function, Argument x);
+[[noreturn]] void refuse_number(const char* function, Argument x);
 [[noreturn]] void refuse_unlike(const char* function, Argument a, Argument b);
 [[noreturn]] void refuse_dtype(const char* function, Argument x, DType wanted);
 [[noreturn]] void refuse_shape(const char* function, Argument x, const std::string& wanted);
 
 inline void floating(const char* function, Argument x) {
   if (!is_floating(x.tensor.dtype())) refuse_floating(function, x);
+}
+
+// Floats, i32 or i64.
+inline void number(const char* function, Argument x) {
+  const DType dtype = x.tensor.dtype();
+  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) refuse_number(function, x);
 }
 
 // Both on one device, else DeviceError.
@@ -65,6 +72,11 @@ inline Tensor empty_like(const Tensor& like, const Shape& shape) {
   return Tensor::empty(shape, {.dtype = like.dtype(), .device = like.device()});
 }
 inline Tensor empty_like(const Tensor& like) { return empty_like(like, like.shape()); }
+
+// A scalar with the dtype and on the device of `like`.
+inline Tensor scalar_like(const Tensor& like, double value) {
+  return Tensor::full({}, value, {.dtype = like.dtype(), .device = like.device()});
+}
 
 // In which losses, statistics and optimizer state of x are kept: f32, or f64 for f64.
 inline DType wide_dtype(const Tensor& x) {

@@ -1,7 +1,9 @@
 // Reductions over dimensions, and the adjoint of broadcasting.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
@@ -73,6 +75,33 @@ struct ExtremeBackward final : Node {
   Shape kept;
 };
 
+// The product of the others is that of those before an element times that of those behind it: no
+// division, and no case of its own for zeros.
+struct ProdBackward final : Node {
+  ProdBackward(const Tensor& x, const Reduced& reduced)
+      : x(x), dims(reduced.dims), kept(reduced.kept), count(reduced.count) {}
+  const char* name() const override { return "prod"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor& in = x.unpack(*this);
+    if (in.numel() == 0) return {in.detach()};
+    std::vector<int> order, back(size_t(in.rank()));  // kept dimensions, then reduced ones
+    for (const bool reduced : {false, true}) {
+      for (int d = 0; d < in.rank(); ++d) {
+        if ((dims >> d & 1) == uint32_t(reduced)) order.push_back(d);
+      }
+    }
+    for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int(i);
+    const Tensor turned = permute(in, order), rows = turned.reshape({-1, count});
+    const Tensor others = cumprod(rows, 1, {.exclusive = true}) *
+                          cumprod(rows, 1, {.reverse = true, .exclusive = true});
+    return {permute(others.reshape(turned.shape()), back) * reshape(grads[0], kept.span())};
+  }
+  SavedTensor x;
+  uint32_t dims;
+  Shape kept;
+  int64_t count;
+};
+
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
@@ -86,6 +115,8 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
   run(Reduce{.x = x, .y = y, .dims = reduced.dims, .op = op});
   if (extreme) {
     record<ExtremeBackward>({y}, {x}, op, x, y, reduced);
+  } else if (op == ReduceOp::prod) {
+    record<ProdBackward>({y}, {x}, x, reduced);
   } else {
     record<SumBackward>({y}, {x}, op, x.shape(), reduced);
   }
@@ -114,6 +145,24 @@ Tensor max(const Tensor& x, const ReduceOptions& options) {
 }
 Tensor min(const Tensor& x, const ReduceOptions& options) {
   return reduce(ReduceOp::min, x, options);
+}
+
+Tensor prod(const Tensor& x, const ReduceOptions& options) {
+  return reduce(ReduceOp::prod, x, options);
+}
+
+// Sums of ones never come back to 0.
+Tensor any(const Tensor& x, const ReduceOptions& options) {
+  const FunctionScope scope("any");
+  return sum(x.to(DType::boolean).to(DType::f32), options).to(DType::boolean);
+}
+Tensor all(const Tensor& x, const ReduceOptions& options) {
+  const FunctionScope scope("all");
+  return logical_not(any(logical_not(x), options));
+}
+Tensor count_nonzero(const Tensor& x, const ReduceOptions& options) {
+  const FunctionScope scope("count_nonzero");
+  return sum(x.to(DType::boolean).to(DType::f64), options).to(DType::i64);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

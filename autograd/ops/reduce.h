@@ -19,6 +19,15 @@ Tensor mean(const Tensor& x, const ReduceOptions& options = {});
 // elements.
 Tensor max(const Tensor& x, const ReduceOptions& options = {});
 Tensor min(const Tensor& x, const ReduceOptions& options = {});
+// The product; its derivatives are right where elements are 0, too. Costs several passes backward.
+Tensor prod(const Tensor& x, const ReduceOptions& options = {});
+
+// Of any dtype, where every element but 0 counts as true, NaN too. Boolean and i64 results without
+// a gradient; of no elements false, true and 0.
+Tensor any(const Tensor& x, const ReduceOptions& options = {});
+Tensor all(const Tensor& x, const ReduceOptions& options = {});
+Tensor count_nonzero(const Tensor& x, const ReduceOptions& options = {});
+
 // Sums x over the dimensions in which `shape` was broadcast to x's shape: broadcasting's adjoint.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 

@@ -1,8 +1,9 @@
-// Elementwise functions of one operand.
+// Elementwise arithmetic of one operand.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
 
 namespace adret {
 namespace {
@@ -14,6 +15,13 @@ Tensor unary(const Tensor& x, const Unary& call) {
   check::floating(to_string(call.op), {"x", x});
   Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
+  return y;
+}
+
+// Of integers, for which there is but the kernel of two operands; a and b broadcast to x.
+Tensor integers(BinaryOp op, const Tensor& x, const Tensor& a, const Tensor& b) {
+  Tensor y = empty_like(x);
+  run(Binary{.a = a, .b = b, .y = y, .op = op});
   return y;
 }
 
@@ -77,6 +85,22 @@ struct SignBackward final : Node {
   std::vector<Tensor> backward(const std::vector<Tensor>&) override { return {Tensor()}; }
 };
 
+struct ClampBackward final : Node {
+  ClampBackward(const Tensor& x, double low, double high) : x(x), low(low), high(high) {}
+  const char* name() const override { return "clamp"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor& in = x.unpack(*this);
+    const Tensor& dy = grads[0];
+    const Tensor dx = grad_buffer(0);
+    run(UnaryBackward{
+        .saved = in, .dy = dy, .dx = dx, .op = UnaryOp::clamp, .alpha = low, .beta = high});
+    record<ClampBackward>({dx}, {dy}, in, low, high);  // linear in dy, flat in x
+    return {dx};
+  }
+  SavedTensor x;
+  double low, high;
+};
+
 struct SquareBackward final : Node {
   explicit SquareBackward(const Tensor& x) : x(x) {}
   const char* name() const override { return "square"; }
@@ -130,14 +154,39 @@ Tensor sqrt(const Tensor& x) {
 }
 
 Tensor abs(const Tensor& x) {
+  check::number("abs", {"x", x});
+  if (!is_floating(x.dtype())) return integers(BinaryOp::maximum, x, x, negative(x));
   Tensor y = unary(x, {.op = UnaryOp::abs});
   record<AbsBackward>({y}, {x}, x);
   return y;
 }
 
 Tensor sign(const Tensor& x) {
+  check::number("sign", {"x", x});
+  if (!is_floating(x.dtype())) return clamp(x, -1, 1);
   Tensor y = unary(x, {.op = UnaryOp::sign});
   record<SignBackward>({y}, {x});
+  return y;
+}
+
+Tensor negative(const Tensor& x) {
+  check::number("negative", {"x", x});
+  if (!is_floating(x.dtype())) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
+  return affine(x, -1, 0);
+}
+
+Tensor clamp(const Tensor& x, double low, double high) {
+  const FunctionScope scope("clamp");
+  check::number("clamp", {"x", x});
+  if (!(low <= high)) {
+    check::refuse("clamp", fmt::format("bounds are {} and {}, wanted low <= high", low, high));
+  }
+  if (!is_floating(x.dtype())) {
+    const Tensor bounded = integers(BinaryOp::maximum, x, x, scalar_like(x, low));
+    return integers(BinaryOp::minimum, x, bounded, scalar_like(x, high));
+  }
+  Tensor y = unary(x, {.op = UnaryOp::clamp, .alpha = low, .beta = high});
+  record<ClampBackward>({y}, {x}, x, low, high);
   return y;
 }
 

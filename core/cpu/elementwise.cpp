@@ -1,9 +1,7 @@
-// Fills, copies, casts and functions of one operand.
-#include <adret/core/cpu/dispatch.h>
-#include <adret/core/cpu/grain.h>
+// Fills, copies, casts and arithmetic of one operand.
+#include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/vector_math.h>
-#include <adret/core/thread_pool.h>
 
 #include <cstring>
 #include <limits>
@@ -40,28 +38,6 @@ To convert(From value) {
   }
 }
 
-// y = f(x) at every place; y may be x.
-template <class To, class From, class F>
-void map(const TensorView& x, const TensorView& y, int64_t grain, F f) {
-  const From* in = x.as<From>();
-  To* out = y.as<To>();
-  parallel_for(y.numel(), grain, [=](int64_t begin, int64_t end) {
-#pragma GCC ivdep
-    for (int64_t i = begin; i < end; ++i) out[i] = f(in[i]);
-  });
-}
-
-// dx = f(saved, dy) at every place; dx may be either.
-template <class T, class F>
-void map_backward(const kernels::UnaryBackward& call, int64_t grain, F f) {
-  const T *saved = call.saved.as<T>(), *dy = call.dy.as<T>();
-  T* dx = call.dx.as<T>();
-  parallel_for(call.dx.numel(), grain, [=](int64_t begin, int64_t end) {
-#pragma GCC ivdep
-    for (int64_t i = begin; i < end; ++i) dx[i] = f(saved[i], dy[i]);
-  });
-}
-
 template <class T>
 void run_power(const kernels::Unary& call) {
   const T alpha = T(call.alpha);
@@ -71,45 +47,23 @@ void run_power(const kernels::Unary& call) {
 }
 
 template <class T>
-void run_unary(const kernels::Unary& call) {
-  const auto light = [&](auto f) { map<T, T>(call.x, call.y, memory_grain, f); };
-  const auto heavy = [&](auto f) { map<T, T>(call.x, call.y, math_grain, f); };
+void run_arithmetic(const kernels::Unary& call) {
+  const auto with = [&](auto f) { map<T, T>(call.x, call.y, memory_grain, f); };
   const T alpha = T(call.alpha), beta = T(call.beta);
   switch (call.op) {
-    case UnaryOp::affine: return light([=](T x) { return multiply_add(alpha, x, beta); });
+    case UnaryOp::affine: return with([=](T x) { return multiply_add(alpha, x, beta); });
     case UnaryOp::power: return run_power<T>(call);
-    case UnaryOp::reciprocal: return light([=](T x) { return alpha / x; });
-    case UnaryOp::exp: return heavy([](T x) { return cpu::exp(x); });
-    case UnaryOp::log: return heavy([](T x) { return cpu::log(x); });
-    case UnaryOp::sqrt: return light([](T x) { return std::sqrt(x); });
-    case UnaryOp::abs: return light([](T x) { return std::fabs(x); });
+    case UnaryOp::reciprocal: return with([=](T x) { return alpha / x; });
+    case UnaryOp::abs: return with([](T x) { return std::fabs(x); });
     case UnaryOp::sign:
-      return light([](T x) { return x > 0 ? T(1) : (x < 0 ? T(-1) : (x == x ? T(0) : x)); });
-    case UnaryOp::relu: return light([](T x) { return x <= 0 ? T(0) : x; });  // keeps NaN
-    case UnaryOp::relu6:
-      return light([](T x) { return x <= 0 ? T(0) : (x >= 6 ? T(6) : x); });  // keeps NaN
-    case UnaryOp::sigmoid: return heavy([](T x) { return cpu::sigmoid(x); });
-    case UnaryOp::tanh: return heavy([](T x) { return cpu::tanh(x); });
-    case UnaryOp::gelu: return heavy([](T x) { return x * normal_cdf(x); });
-  }
-}
-
-template <class T>
-void run_unary_backward(const kernels::UnaryBackward& call) {
-  switch (call.op) {
-    case UnaryOp::relu:
-      return map_backward<T>(call, memory_grain, [](T y, T dy) { return y <= 0 ? T(0) : dy; });
-    case UnaryOp::relu6:
-      return map_backward<T>(call, memory_grain,
-                             [](T y, T dy) { return y <= 0 || y >= 6 ? T(0) : dy; });
-    case UnaryOp::sigmoid:
-      return map_backward<T>(call, memory_grain, [](T y, T dy) { return dy * (y * (1 - y)); });
-    case UnaryOp::tanh:
-      return map_backward<T>(call, memory_grain, [](T y, T dy) { return dy * (1 - y * y); });
-    case UnaryOp::gelu:
-      return map_backward<T>(
-          call, math_grain, [](T x, T dy) { return dy * (normal_cdf(x) + x * normal_density(x)); });
-    default: throw Error("[unary_backward] has no " + std::string(to_string(call.op)));
+      return with([](T x) { return x > 0 ? T(1) : (x < 0 ? T(-1) : (x == x ? T(0) : x)); });
+    case UnaryOp::clamp:  // keeps NaN
+      return with([=](T x) { return x < alpha ? alpha : (x > beta ? beta : x); });
+    case UnaryOp::floor: return with([](T x) { return std::floor(x); });
+    case UnaryOp::ceil: return with([](T x) { return std::ceil(x); });
+    case UnaryOp::round: return with([](T x) { return std::nearbyint(x); });
+    case UnaryOp::trunc: return with([](T x) { return std::trunc(x); });
+    default: throw Error("[unary] has no " + std::string(to_string(call.op)));
   }
 }
 
@@ -143,13 +97,27 @@ void run(const kernels::Cast& call) {
   });
 }
 
-void run(const kernels::Unary& call) {
-  dispatch_float(call.x.dtype, call.name, [&](auto zero) { run_unary<decltype(zero)>(call); });
+// Both halves from their ends, rounded once.
+void run(const kernels::Arange& call) {
+  const int64_t n = call.y.numel();
+  const double first = call.first, step = call.step, last = call.last;
+  dispatch_all(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* y = call.y.as<T>();
+    parallel_for(n, memory_grain, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        y[i] = convert<T>(2 * i < n ? std::fma(double(i), step, first)
+                                    : std::fma(-double(n - 1 - i), step, last));
+      }
+    });
+  });
 }
 
-void run(const kernels::UnaryBackward& call) {
-  dispatch_float(call.dx.dtype, call.name,
-                 [&](auto zero) { run_unary_backward<decltype(zero)>(call); });
+void run(const kernels::Unary& call) {
+  if (is_exponential(call.op)) return run_exponential(call);
+  if (is_trigonometric(call.op)) return run_trigonometric(call);
+  if (is_activation(call.op)) return run_activation(call);
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) { run_arithmetic<decltype(zero)>(call); });
 }
 
 }  // namespace adret::cpu

@@ -1,4 +1,4 @@
-// Functions of two operands that broadcast, and the broadcast by itself.
+// Functions of two operands that broadcast, the choice between two, and the broadcast by itself.
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
@@ -76,6 +76,23 @@ Int integer_quotient(Int a, Int b) {
   return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 would trap
 }
 
+template <class Int>
+Int integer_fmod(Int a, Int b) {
+  return b == 0 || b == -1 ? Int(0) : Int(a % b);
+}
+template <class Int>
+Int integer_remainder(Int a, Int b) {
+  const Int rest = integer_fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? Int(rest + b) : rest;
+}
+
+// With the divisor's sign.
+template <class T>
+T float_remainder(T a, T b) {
+  const T rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 template <class T>
 void run_arithmetic(const kernels::Binary& call) {
   constexpr bool is_float = std::is_floating_point_v<T>;
@@ -104,6 +121,27 @@ void run_arithmetic(const kernels::Binary& call) {
           return integer_power(a, b);
         }
       });
+    case BinaryOp::fmod:
+      return binary<T, T>(call, [](T a, T b) {
+        if constexpr (is_float) {
+          return std::fmod(a, b);
+        } else {
+          return integer_fmod(a, b);
+        }
+      });
+    case BinaryOp::remainder:
+      return binary<T, T>(call, [](T a, T b) {
+        if constexpr (is_float) {
+          return float_remainder(a, b);
+        } else {
+          return integer_remainder(a, b);
+        }
+      });
+    case BinaryOp::atan2:
+      if constexpr (is_float) {
+        return binary<T, T>(call, [](T a, T b) { return std::atan2(a, b); });
+      }
+      throw_not_floating(call.a.dtype, call.name);
     default: return;  // comparisons
   }
 }
@@ -134,6 +172,25 @@ void run(const kernels::Binary& call) {
       dispatch_float(call.a.dtype, call.name,
                      [&](auto zero) { run_arithmetic<decltype(zero)>(call); });
   }
+}
+
+void run(const kernels::Select& call) {
+  const auto nest =
+      broadcast_nest<3>(call.y.shape, {call.condition.shape, call.a.shape, call.b.shape});
+  const auto strides = nest.inner_strides();
+  const bool* condition = call.condition.as<bool>();
+  dispatch_size(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *a = call.a.as<T>(), *b = call.b.as<T>();
+    T* y = call.y.as<T>();
+    nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
+      const bool* chosen = condition + offsets[0];
+      const T *from_a = a + offsets[1], *from_b = b + offsets[2];
+      for (int64_t i = 0; i < length; ++i) {
+        y[first + i] = chosen[i * strides[0]] ? from_a[i * strides[1]] : from_b[i * strides[2]];
+      }
+    });
+  });
 }
 
 void run(const kernels::Broadcast& call) {

@@ -56,6 +56,10 @@ void run(const kernels::AugmentImages&);
 void run(const kernels::ResampleImages&);
 void run(const kernels::JitterColors&);
 void run(const kernels::MixImages&);
+void run(const kernels::Arange&);
+void run(const kernels::Select&);
+void run(const kernels::Extreme&);
+void run(const kernels::Scan&);
 void run(const kernels::Custom&);
 
 }  // namespace adret::cpu

@@ -160,6 +160,7 @@ void run(const kernels::Reduce& call) {
         return Reduction<Sum<T>, T>(call, double(call.x.numel() / call.y.numel())).run();
       case ReduceOp::max: return Reduction<Max<T>, T>(call, 1).run();
       case ReduceOp::min: return Reduction<Min<T>, T>(call, 1).run();
+      case ReduceOp::prod: return Reduction<Prod<T>, T>(call, 1).run();
     }
   });
 }

@@ -1,42 +1,15 @@
 // Softmax and its logarithm: along rows when the dimension is the last, else for many columns at
 // once.
 #include <adret/core/cpu/dispatch.h>
-#include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/lines.h>
 #include <adret/core/cpu/reduce_rows.h>
-#include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>
 
 namespace adret::cpu {
 namespace {
-
-constexpr int64_t block_width = 256;  // columns taken together
-
-// A tensor as (outer, length, inner): softmax runs along `length`.
-struct Layout {
-  int64_t outer = 1, length, inner = 1;
-
-  Layout(const Shape& shape, int dim) : length(shape[dim]) {
-    for (int d = 0; d < dim; ++d) outer *= shape[d];
-    for (int d = dim + 1; d < shape.rank(); ++d) inner *= shape[d];
-  }
-  int64_t blocks() const { return chunk_count(inner, block_width); }
-
-  // f(offset, width) for every block of columns, on all threads; width is 1 for rows.
-  template <class F>
-  void for_blocks(F f) const {
-    const int64_t elements = length * std::min(inner, block_width);
-    parallel_for(
-        outer * blocks(), items_per_chunk(math_grain, elements), [&](int64_t begin, int64_t end) {
-          for (int64_t block = begin; block < end; ++block) {
-            const int64_t column = block % blocks() * block_width;
-            f(block / blocks() * length * inner + column, std::min(block_width, inner - column));
-          }
-        });
-  }
-};
 
 // y = exp(x - largest) / sum, or x - largest - log(sum); y holds exp(x - largest) before.
 template <class T>
@@ -60,8 +33,8 @@ void forward_row(const T* x, T* y, int64_t n, bool log) {
 
 template <class T>
 void forward_columns(const T* x, T* y, int64_t length, int64_t stride, int64_t width, bool log) {
-  T largest[block_width], scale[block_width];
-  double sum[block_width] = {};
+  T largest[lines_width], scale[lines_width];
+  double sum[lines_width] = {};
   std::fill_n(largest, width, Max<T>::identity);
   reduce_rows<Max<T>>(x, length, stride, width, largest);
   for (int64_t row = 0; row < length; ++row) {
@@ -95,7 +68,7 @@ T gradient(T y, T dy, T sum, bool log) {
 template <class T>
 void backward_columns(const T* y, const T* dy, T* dx, int64_t length, int64_t stride, int64_t width,
                       bool log) {
-  double sum[block_width] = {};
+  double sum[lines_width] = {};
   for (int64_t row = 0; row < length; ++row) {
     const int64_t at = row * stride;
 #pragma GCC ivdep
@@ -122,32 +95,32 @@ void backward_row(const T* y, const T* dy, T* dx, int64_t n, bool log) {
 }  // namespace
 
 void run(const kernels::SoftmaxForward& call) {
-  const Layout layout(call.x.shape, call.dim);
+  const Lines lines(call.x.shape, call.dim);
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     const T* x = call.x.as<T>();
     T* y = call.y.as<T>();
-    layout.for_blocks([&](int64_t at, int64_t width) {
-      if (layout.inner == 1) {
-        forward_row(x + at, y + at, layout.length, call.log);
+    lines.for_blocks([&](int64_t, int64_t at, int64_t width) {
+      if (lines.inner == 1) {
+        forward_row(x + at, y + at, lines.length, call.log);
       } else {
-        forward_columns(x + at, y + at, layout.length, layout.inner, width, call.log);
+        forward_columns(x + at, y + at, lines.length, lines.inner, width, call.log);
       }
     });
   });
 }
 
 void run(const kernels::SoftmaxBackward& call) {
-  const Layout layout(call.y.shape, call.dim);
+  const Lines lines(call.y.shape, call.dim);
   dispatch_float(call.y.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     const T *y = call.y.as<T>(), *dy = call.dy.as<T>();
     T* dx = call.dx.as<T>();
-    layout.for_blocks([&](int64_t at, int64_t width) {
-      if (layout.inner == 1) {
-        backward_row(y + at, dy + at, dx + at, layout.length, call.log);
+    lines.for_blocks([&](int64_t, int64_t at, int64_t width) {
+      if (lines.inner == 1) {
+        backward_row(y + at, dy + at, dx + at, lines.length, call.log);
       } else {
-        backward_columns(y + at, dy + at, dx + at, layout.length, layout.inner, width, call.log);
+        backward_columns(y + at, dy + at, dx + at, lines.length, lines.inner, width, call.log);
       }
     });
   });

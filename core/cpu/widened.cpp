@@ -22,7 +22,7 @@ bool takes_16_bits(const K&) {
                    kernels::Permute, kernels::CopyRuns, kernels::GatherRows, kernels::RandomUniform,
                    kernels::RandomNormal, kernels::DropoutForward, kernels::DropoutBackward,
                    kernels::MuonDirection, kernels::MuonStep, kernels::AugmentImages,
-                   kernels::MixImages, kernels::Custom>;
+                   kernels::MixImages, kernels::Arange, kernels::Select, kernels::Custom>;
 }
 bool takes_16_bits(const kernels::Binary& call) { return is_comparison(call.op); }
 

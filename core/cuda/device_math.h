@@ -37,4 +37,63 @@ __device__ inline A gelu_slope(A x) {
   return normal_cdf(x) + x * normal_density(x);
 }
 
+// -- activations ---------------------------------------------------------------------------------
+
+// tanh of softplus is w / (w + 2) with w = e (e + 2), e = exp(x); from 20 on that is 1.
+template <class A>
+__device__ inline A mish_weight(A x) {
+  const A e = exp(x > 20 ? A(20) : x);
+  return e * (e + 2);
+}
+template <class A>
+__device__ inline A mish_slope(A x) {
+  const A w = mish_weight(x), t = w / (w + 2), rest = 2 / (w + 2);  // rest = 1 - t
+  return fma(x * sigmoid(x), rest * (1 + t), t);
+}
+
+// log(1 + exp(alpha x)) / alpha, and x where alpha x is larger than the threshold.
+template <class A>
+__device__ inline A softplus(A x, A alpha, A threshold) {
+  const A z = alpha * x;
+  const A value = ((z > 0 ? z : A(0)) + log1p(exp(-fabs(z)))) / alpha;
+  return z > threshold ? x : (x == x ? value : x);
+}
+template <class A>
+__device__ inline A softplus_slope(A x, A alpha, A threshold) {
+  return alpha * x > threshold ? A(1) : sigmoid(alpha * x);
+}
+
+// The approximation of gelu is x sigmoid(2u), with 2u = x (linear + cubic x^2) and linear = sqrt(8
+// / pi).
+template <class A>
+inline constexpr A gelu_linear = A(1.59576912160573071176);
+template <class A>
+inline constexpr A gelu_cubic = gelu_linear<A>* A(0.044715);
+template <class A>
+__device__ inline A gelu_tanh(A x) {
+  return x * sigmoid(x * fma(gelu_cubic<A>, x * x, gelu_linear<A>));
+}
+template <class A>
+__device__ inline A gelu_tanh_slope(A x) {
+  const A square = x * x, s = sigmoid(x * fma(gelu_cubic<A>, square, gelu_linear<A>));
+  const A inner = x * fma(3 * gelu_cubic<A>, square, gelu_linear<A>);
+  return fma(s * (1 - s), inner, s);
+}
+
+template <class A>
+__device__ inline A silu_slope(A x) {
+  const A s = sigmoid(x);
+  return fma(s * (1 - s), x, s);
+}
+
+template <class A>
+__device__ inline A hardsigmoid(A x) {
+  const A y = fma(x, A(1) / 6, A(0.5));
+  return y < 0 ? A(0) : (y > 1 ? A(1) : y);
+}
+template <class A>
+__device__ inline A hardswish_slope(A x) {
+  return x <= -3 ? A(0) : (x >= 3 ? A(1) : fma(x, A(1) / 3, A(0.5)));
+}
+
 }  // namespace adret::cuda

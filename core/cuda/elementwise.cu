@@ -1,4 +1,4 @@
-// Fills, copies and casts.
+// Fills, ranges, copies and casts.
 #include <adret/core/cuda/elementwise.h>
 #include <adret/core/cuda/kernels.h>
 
@@ -49,6 +49,16 @@ __global__ void fill(T* y, int64_t vectors, int64_t count, T value) {
   for (int64_t i = vectors * n + first_item(); i < count; i += all_threads()) y[i] = value;
 }
 
+// Both halves from their ends.
+template <class T>
+__global__ void arange(T* y, int64_t count, double first, double step, double last) {
+  begin_kernel();
+  for (int64_t i = first_item(); i < count; i += all_threads()) {
+    y[i] = convert<T>(2 * i < count ? fma(double(i), step, first)
+                                    : fma(-double(count - 1 - i), step, last));
+  }
+}
+
 template <class To>
 struct Convert {
   template <class From>
@@ -77,6 +87,14 @@ void run(Context& context, const kernels::Fill& call) {
     const int64_t count = call.y.numel(), vectors = is_aligned(y, n) ? count / n : 0;
     launch(context, fill<T>, grid_for(context, vectors ? vectors : count), y, vectors, count,
            convert<T>(call.value));
+  });
+}
+
+void run(Context& context, const kernels::Arange& call) {
+  dispatch_all(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(context, arange<T>, grid_for(context, call.y.numel()), call.y.as<T>(), call.y.numel(),
+           call.first, call.step, call.last);
   });
 }
 

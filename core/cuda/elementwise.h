@@ -55,7 +55,7 @@ __device__ inline void move_items(Index count, To to, From from) {
 inline constexpr int map_unroll = 4;
 
 // The first `vectors` * n elements as vectors, the others up to `count` one by one.
-template <class To, class From, class F>
+template <int unroll, class To, class From, class F>
 __global__ void map_elements(const From* x, To* y, int64_t vectors, int64_t count, F f) {
   begin_kernel();
   constexpr int n = vector_size<To, From>;
@@ -63,16 +63,18 @@ __global__ void map_elements(const From* x, To* y, int64_t vectors, int64_t coun
   auto* out = reinterpret_cast<Vector<To, n>*>(y);
   const int64_t step = all_threads();
   int64_t i = first_item();
-  for (; i + (map_unroll - 1) * step < vectors; i += map_unroll * step) {
-    Vector<From, n> loaded[map_unroll];
+  if constexpr (unroll > 1) {
+    for (; i + (unroll - 1) * step < vectors; i += unroll * step) {
+      Vector<From, n> loaded[unroll];
 #pragma unroll
-    for (int u = 0; u < map_unroll; ++u) loaded[u] = in[i + u * step];
+      for (int u = 0; u < unroll; ++u) loaded[u] = in[i + u * step];
 #pragma unroll
-    for (int u = 0; u < map_unroll; ++u) {
-      Vector<To, n> result;
+      for (int u = 0; u < unroll; ++u) {
+        Vector<To, n> result;
 #pragma unroll
-      for (int k = 0; k < n; ++k) result.at[k] = f(loaded[u].at[k]);
-      out[i + u * step] = result;
+        for (int k = 0; k < n; ++k) result.at[k] = f(loaded[u].at[k]);
+        out[i + u * step] = result;
+      }
     }
   }
   for (; i < vectors; i += step) {
@@ -85,17 +87,43 @@ __global__ void map_elements(const From* x, To* y, int64_t vectors, int64_t coun
   for (i = vectors * n + first_item(); i < count; i += step) y[i] = f(x[i]);
 }
 
-// y = f(x) at every place, f from From to To; y may be x.
-template <class To, class From, class F>
+// y = f(x) at every place, f from From to To; y may be x. Without unrolling an f of long code stays
+// small, and computes for longer than it waits.
+template <int unroll = map_unroll, class To, class From, class F>
 void map(const Context& context, const From* x, To* y, int64_t count, F f) {
   constexpr int n = vector_size<To, From>;
   const int64_t vectors = is_aligned(x, n) && is_aligned(y, n) ? count / n : 0;
   const int64_t items = vectors ? vectors : count;
-  launch(context, map_elements<To, From, F>, grid_unrolled(context, items, map_unroll), x, y,
+  launch(context, map_elements<unroll, To, From, F>, grid_unrolled(context, items, unroll), x, y,
          vectors, count, f);
 }
 
 // -- two operands --------------------------------------------------------------------------------
+
+// The first `vectors` * n elements as vectors, the others up to `count` one by one.
+template <class T, class F>
+__global__ void map_pair_elements(const T* a, const T* b, T* y, int64_t vectors, int64_t count,
+                                  F f) {
+  begin_kernel();
+  constexpr int n = vector_size<T, T>;
+  for (int64_t i = first_item(); i < vectors; i += all_threads()) {
+    const auto from_a = reinterpret_cast<const Vector<T, n>*>(a)[i];
+    const auto from_b = reinterpret_cast<const Vector<T, n>*>(b)[i];
+    Vector<T, n> result;
+#pragma unroll
+    for (int k = 0; k < n; ++k) result.at[k] = f(from_a.at[k], from_b.at[k]);
+    reinterpret_cast<Vector<T, n>*>(y)[i] = result;
+  }
+  for (int64_t i = vectors * n + first_item(); i < count; i += all_threads()) y[i] = f(a[i], b[i]);
+}
+
+// y = f(a, b) at every place; y may be an operand. Compiled a few times only, for f of long code.
+template <class T, class F>
+void map_pairs(const Context& context, const T* a, const T* b, T* y, int64_t count, F f) {
+  const int64_t vectors = aligned_16(a, b, y) ? count / vector_size<T, T> : 0;
+  launch(context, map_pair_elements<T, F>, grid_for(context, vectors ? vectors : count), a, b, y,
+         vectors, count, f);
+}
 
 inline constexpr int zip_unroll = 2;
 

@@ -10,17 +10,10 @@ using kernels::BinaryOp;
 
 namespace {
 
-// f in the type that T is computed in.
-template <class T, class F>
-struct OfFloats {
-  F f;
-  __device__ T operator()(T a, T b) const { return narrow<T>(f(widen(a), widen(b))); }
-};
-
 template <class T>
 void run_in(const Context& context, const BinaryLoops& loops) {
   using A = Accumulator<T>;
-  const auto with = [&](auto f) { loops.zip<T, T>(context, OfFloats<T, decltype(f)>{f}); };
+  const auto with = [&](auto f) { loops.zip_floats<T>(context, f); };
   switch (loops.call.op) {
     case BinaryOp::add: return with([] __device__(A a, A b) { return a + b; });
     case BinaryOp::subtract: return with([] __device__(A a, A b) { return a - b; });
@@ -29,13 +22,16 @@ void run_in(const Context& context, const BinaryLoops& loops) {
     case BinaryOp::maximum: return with([] __device__(A a, A b) { return larger(a, b); });
     case BinaryOp::minimum: return with([] __device__(A a, A b) { return smaller(a, b); });
     case BinaryOp::power: return with([] __device__(A a, A b) { return pow(a, b); });
-    default: return;  // comparisons
+    default: return;  // the others have files of their own
   }
 }
 
 }  // namespace
 
 void run_float_arithmetic(const Context& context, const BinaryLoops& loops) {
+  const BinaryOp op = loops.call.op;
+  if (op == BinaryOp::fmod || op == BinaryOp::remainder) return run_float_remainder(context, loops);
+  if (op == BinaryOp::atan2) return run_atan2(context, loops);
   dispatch_float(loops.call.a.dtype, loops.call.name,
                  [&](auto zero) { run_in<decltype(zero)>(context, loops); });
 }

@@ -11,9 +11,11 @@ namespace {
 template <class Int>
 using Unsigned = std::make_unsigned_t<Int>;
 
+// The long ones are called rather than repeated for each element of a vector.
+
 // Exponentiation by squaring, modulo 2^bits; negative exponents truncate the fraction.
 template <class Int>
-__device__ Int integer_power(Int base, Int exponent) {
+__device__ __noinline__ Int integer_power(Int base, Int exponent) {
   if (exponent < 0) {
     if (base == 1) return 1;
     if (base == -1) return exponent % 2 ? -1 : 1;
@@ -27,9 +29,19 @@ __device__ Int integer_power(Int base, Int exponent) {
 }
 
 template <class Int>
-__device__ Int integer_quotient(Int a, Int b) {
+__device__ __noinline__ Int integer_quotient(Int a, Int b) {
   if (b == 0) return 0;
   return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 overflows
+}
+
+template <class Int>
+__device__ __noinline__ Int integer_fmod(Int a, Int b) {
+  return b == 0 || b == -1 ? Int(0) : Int(a % b);
+}
+template <class Int>
+__device__ Int integer_remainder(Int a, Int b) {
+  const Int rest = integer_fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? Int(rest + b) : rest;
 }
 
 template <class T>
@@ -44,7 +56,10 @@ void run_in(const Context& context, const BinaryLoops& loops) {
     case BinaryOp::maximum: return with([] __device__(T a, T b) { return larger(a, b); });
     case BinaryOp::minimum: return with([] __device__(T a, T b) { return smaller(a, b); });
     case BinaryOp::power: return with([] __device__(T a, T b) { return integer_power(a, b); });
-    default: return;  // comparisons
+    case BinaryOp::fmod: return with([] __device__(T a, T b) { return integer_fmod(a, b); });
+    case BinaryOp::remainder:
+      return with([] __device__(T a, T b) { return integer_remainder(a, b); });
+    default: throw ShapeError("[binary] atan2 runs in floating dtypes");
   }
 }
 

@@ -1,6 +1,5 @@
-// Functions of one operand and their derivatives.
-#include <adret/core/cuda/device_math.h>
-#include <adret/core/cuda/elementwise.h>
+// Arithmetic of one operand, and who runs the other functions.
+#include <adret/core/cuda/elementwise_unary.h>
 #include <adret/core/cuda/implementation.h>
 #include <adret/core/cuda/kernels.h>
 
@@ -10,20 +9,10 @@ using kernels::UnaryOp;
 
 namespace {
 
-// f in the type that T is computed in.
-template <class T, class F>
-struct OfFloat {
-  F f;
-  __device__ T operator()(T x) const { return narrow<T>(f(widen(x))); }
-  __device__ T operator()(T saved, T dy) const { return narrow<T>(f(widen(saved), widen(dy))); }
-};
-
 template <class T>
-void run_unary(const Context& context, const kernels::Unary& call) {
+void run_arithmetic(const Context& context, const kernels::Unary& call) {
   using A = Accumulator<T>;
-  const auto with = [&](auto f) {
-    map(context, call.x.as<T>(), call.y.as<T>(), call.y.numel(), OfFloat<T, decltype(f)>{f});
-  };
+  const auto with = [&](auto f) { map_floats<map_unroll, T>(context, call, f); };
   const A alpha = A(call.alpha), beta = A(call.beta);
   switch (call.op) {
     case UnaryOp::affine: return with([=] __device__(A x) { return fma(alpha, x, beta); });
@@ -32,39 +21,17 @@ void run_unary(const Context& context, const kernels::Unary& call) {
       if (alpha == A(3)) return with([] __device__(A x) { return x * x * x; });
       return with([=] __device__(A x) { return pow(x, alpha); });
     case UnaryOp::reciprocal: return with([=] __device__(A x) { return alpha / x; });
-    case UnaryOp::exp: return with([] __device__(A x) { return exp(x); });
-    case UnaryOp::log: return with([] __device__(A x) { return log(x); });
-    case UnaryOp::sqrt: return with([] __device__(A x) { return sqrt(x); });
     case UnaryOp::abs: return with([] __device__(A x) { return fabs(x); });
     case UnaryOp::sign:
       return with(
           [] __device__(A x) { return x > 0 ? A(1) : (x < 0 ? A(-1) : (x == x ? A(0) : x)); });
-    case UnaryOp::relu: return with([] __device__(A x) { return x <= 0 ? A(0) : x; });  // keeps NaN
-    case UnaryOp::relu6:
-      return with([] __device__(A x) { return x <= 0 ? A(0) : (x >= 6 ? A(6) : x); });
-    case UnaryOp::sigmoid: return with([] __device__(A x) { return sigmoid(x); });
-    case UnaryOp::tanh: return with([] __device__(A x) { return tanh(x); });
-    case UnaryOp::gelu: return with([] __device__(A x) { return x * normal_cdf(x); });
-  }
-}
-
-template <class T>
-void run_unary_backward(const Context& context, const kernels::UnaryBackward& call) {
-  using A = Accumulator<T>;
-  const auto with = [&](auto f) {
-    LoopNest<2> nest;
-    nest.add(call.dx.numel(), {1, 1});
-    zip(context, nest, call.saved.as<T>(), call.dy.as<T>(), call.dx.as<T>(),
-        OfFloat<T, decltype(f)>{f});
-  };
-  switch (call.op) {
-    case UnaryOp::relu: return with([] __device__(A y, A dy) { return y <= 0 ? A(0) : dy; });
-    case UnaryOp::relu6:
-      return with([] __device__(A y, A dy) { return y <= 0 || y >= 6 ? A(0) : dy; });
-    case UnaryOp::sigmoid: return with([] __device__(A y, A dy) { return dy * (y * (1 - y)); });
-    case UnaryOp::tanh: return with([] __device__(A y, A dy) { return dy * (1 - y * y); });
-    case UnaryOp::gelu: return with([] __device__(A x, A dy) { return dy * gelu_slope(x); });
-    default: throw Error("[unary_backward] has no " + std::string(to_string(call.op)));
+    case UnaryOp::clamp:  // keeps NaN
+      return with([=] __device__(A x) { return x < alpha ? alpha : (x > beta ? beta : x); });
+    case UnaryOp::floor: return with([] __device__(A x) { return floor(x); });
+    case UnaryOp::ceil: return with([] __device__(A x) { return ceil(x); });
+    case UnaryOp::round: return with([] __device__(A x) { return rint(x); });
+    case UnaryOp::trunc: return with([] __device__(A x) { return trunc(x); });
+    default: throw Error("[unary] has no " + std::string(to_string(call.op)));
   }
 }
 
@@ -72,14 +39,11 @@ void run_unary_backward(const Context& context, const kernels::UnaryBackward& ca
 
 void run(Context& context, const kernels::Unary& call) {
   if (runs_on_cudnn(call)) return run_cudnn(context, call);
+  if (is_exponential(call.op)) return run_exponential(context, call);
+  if (is_trigonometric(call.op)) return run_trigonometric(context, call);
+  if (is_activation(call.op)) return run_activation(context, call);
   dispatch_float(call.x.dtype, call.name,
-                 [&](auto zero) { run_unary<decltype(zero)>(context, call); });
-}
-
-void run(Context& context, const kernels::UnaryBackward& call) {
-  if (runs_on_cudnn(call)) return run_cudnn(context, call);
-  dispatch_float(call.dx.dtype, call.name,
-                 [&](auto zero) { run_unary_backward<decltype(zero)>(context, call); });
+                 [&](auto zero) { run_arithmetic<decltype(zero)>(context, call); });
 }
 
 }  // namespace adret::cuda

@@ -57,6 +57,10 @@ void run(Context&, const kernels::AugmentImages&);
 void run(Context&, const kernels::ResampleImages&);
 void run(Context&, const kernels::JitterColors&);
 void run(Context&, const kernels::MixImages&);
+void run(Context&, const kernels::Arange&);
+void run(Context&, const kernels::Select&);
+void run(Context&, const kernels::Extreme&);
+void run(Context&, const kernels::Scan&);
 void run(Context&, const kernels::Custom&);
 
 }  // namespace adret::cuda

@@ -213,6 +213,7 @@ double of_nothing(ReduceOp op) {
     case ReduceOp::mean: return std::numeric_limits<double>::quiet_NaN();
     case ReduceOp::max: return -infinity;
     case ReduceOp::min: return infinity;
+    case ReduceOp::prod: return 1;
   }
   return 0;
 }
@@ -236,6 +237,7 @@ void run(Context& context, const kernels::Reduce& call) {
       case ReduceOp::mean: return reduce<Total<A>, T>(context, x, Dimensions(call), results);
       case ReduceOp::max: return reduce<Largest<A>, T>(context, x, Dimensions(call), results);
       case ReduceOp::min: return reduce<Smallest<A>, T>(context, x, Dimensions(call), results);
+      case ReduceOp::prod: return reduce<Product<A>, T>(context, x, Dimensions(call), results);
     }
   });
 }

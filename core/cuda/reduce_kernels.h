@@ -11,6 +11,11 @@ namespace adret::cuda {
 
 // What is kept of the elements seen so far; a sum is a Total.
 template <class A>
+struct Product {
+  A value = 1;
+  __device__ void merge(const Product& other) { value *= other.value; }
+};
+template <class A>
 struct Largest {
   A value = -A(INFINITY);
   __device__ void merge(const Largest& other) { value = larger(value, other.value); }

@@ -19,17 +19,27 @@ struct Total {
   __device__ void merge(const Total& other) { value += other.value; }
 };
 
-template <class V>
-__device__ V shuffle_xor(const V& value, int distance) {
+// f(word) for each word of a value.
+template <class V, class F>
+__device__ V for_words(const V& value, F f) {
   static_assert(sizeof(V) % 4 == 0);
   constexpr int count = sizeof(V) / 4;
   uint32_t words[count];
   memcpy(words, &value, sizeof(V));
 #pragma unroll
-  for (int i = 0; i < count; ++i) words[i] = __shfl_xor_sync(~0u, words[i], distance);
+  for (int i = 0; i < count; ++i) words[i] = f(words[i]);
   V other;
   memcpy(&other, words, sizeof(V));
   return other;
+}
+
+template <class V>
+__device__ V shuffle_xor(const V& value, int distance) {
+  return for_words(value, [=](uint32_t word) { return __shfl_xor_sync(~0u, word, distance); });
+}
+template <class V>
+__device__ V shuffle_up(const V& value, int distance) {
+  return for_words(value, [=](uint32_t word) { return __shfl_up_sync(~0u, word, distance); });
 }
 
 // `size` neighbours in a warp, a power of two. All threads of the warp must call reduce.

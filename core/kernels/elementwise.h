@@ -19,6 +19,19 @@ struct Fill {
   std::string params() const;
 };
 
+// y[i] = first + i * step, the second half last - (n - 1 - i) * step, so that both ends are exact:
+// one rounding in f64, then to y's dtype as a cast. Every dtype but boolean.
+struct Arange {
+  static constexpr const char* name = "arange";
+  TensorView y;
+  double first = 0, step = 1, last = 0;
+
+  auto inputs() const { return operands(); }
+  auto outputs() const { return operands(Operand{"y", y}); }
+  double flops() const { return 2 * double(y.numel()); }
+  std::string params() const;
+};
+
 // y = x; same dtype and number of elements.
 struct Copy {
   static constexpr const char* name = "copy";
@@ -44,18 +57,51 @@ enum class UnaryOp {
   affine,      // alpha * x + beta
   power,       // x^alpha, as std::pow
   reciprocal,  // alpha / x
-  exp,
-  log,
-  sqrt,
   abs,
-  sign,  // -1, 0, 1
+  sign,   // -1, 0, 1
+  clamp,  // min(max(x, alpha), beta); alpha <= beta
+  floor,
+  ceil,
+  round,  // to the nearest integer, halves to the even one
+  trunc,
+  exp,
+  exp2,
+  expm1,  // exp(x) - 1
+  log,
+  log2,
+  log1p,  // log(1 + x)
+  sqrt,
+  rsqrt,  // 1 / sqrt(x)
+  erf,
+  erfc,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
   relu,
   relu6,  // min(max(x, 0), 6)
   sigmoid,
   tanh,
-  gelu,  // exact: x * Phi(x), Hendrycks and Gimpel 2016
+  gelu,         // exact: x * Phi(x), Hendrycks and Gimpel 2016
+  gelu_tanh,    // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the same paper's approximation
+  silu,         // x * sigmoid(x), Elfwing et al. 2017
+  mish,         // x * tanh(log(1 + exp(x))), Misra 2019
+  softplus,     // log(1 + exp(alpha x)) / alpha; x where alpha x > beta
+  elu,          // beta x where x > 0, else beta alpha (exp(x) - 1), Clevert et al. 2015
+  leaky_relu,   // x where x > 0, else alpha x
+  hardsigmoid,  // min(max(x / 6 + 1/2, 0), 1)
+  hardswish,    // x * hardsigmoid(x), Howard et al. 2019
+  softsign      // x / (1 + |x|)
 };
 const char* to_string(UnaryOp op);
+// The families that backends keep apart; the others are arithmetic.
+constexpr bool is_exponential(UnaryOp op) { return op >= UnaryOp::exp && op <= UnaryOp::erfc; }
+constexpr bool is_trigonometric(UnaryOp op) { return op >= UnaryOp::sin && op <= UnaryOp::cosh; }
+constexpr bool is_activation(UnaryOp op) { return op >= UnaryOp::relu; }
 
 // y = op(x), floating dtypes; y may be x.
 struct Unary {
@@ -70,12 +116,15 @@ struct Unary {
   std::string params() const;
 };
 
-// dx = dy * op'(x) for relu, relu6, sigmoid, tanh and gelu. `saved` is the input x of gelu, the
-// output y of the others. The derivatives of relu and relu6 at their kinks are 0. dx may be dy.
+// dx = dy * op'(x) for clamp and the activations, with their alpha and beta. `saved` is the output
+// y of relu, relu6, sigmoid and tanh, the input x of the others. At a kink the derivative is that
+// of the flat side, if there is one, but 1 at the ends of clamp; it is alpha at 0 for leaky_relu
+// and alpha beta for elu. dx may be dy.
 struct UnaryBackward {
   static constexpr const char* name = "unary_backward";
   TensorView saved, dy, dx;
   UnaryOp op = UnaryOp::relu;
+  double alpha = 1, beta = 0;
 
   auto inputs() const { return operands(Operand{"saved", saved}, Operand{"dy", dy}); }
   auto outputs() const { return operands(Operand{"dx", dx}); }
@@ -90,7 +139,10 @@ enum class BinaryOp {
   divide,
   maximum,
   minimum,
-  power,  // y has the operands' dtype
+  power,
+  atan2,      // the angle of (b, a)
+  fmod,       // a - b * trunc(a / b), with a's sign
+  remainder,  // a - b * floor(a / b), with b's sign; y has the operands' dtype
   equal,
   not_equal,
   less,
@@ -102,8 +154,9 @@ const char* to_string(BinaryOp op);
 constexpr bool is_comparison(BinaryOp op) { return op >= BinaryOp::equal; }
 
 // y = a op b; a and b have one dtype and broadcast to y's shape. y may be a or b of its own shape.
-// Arithmetic takes floating dtypes and i32, i64; comparisons take every dtype. NaN wins in maximum
-// and minimum. Integers wrap; their quotient truncates and is 0 for a divisor of 0.
+// Arithmetic takes floating dtypes and i32, i64 (atan2 floats alone); comparisons take every dtype.
+// NaN wins in maximum and minimum. Integers wrap; their quotient truncates, and quotients and
+// remainders of a divisor of 0 are 0.
 struct Binary {
   static constexpr const char* name = "binary";
   TensorView a, b, y;
@@ -121,6 +174,19 @@ struct Broadcast {
   TensorView x, y;
 
   auto inputs() const { return operands(Operand{"x", x}); }
+  auto outputs() const { return operands(Operand{"y", y}); }
+  double flops() const { return 0; }
+};
+
+// y = condition ? a : b, all of which broadcast to y's shape; a, b and y have one dtype, the
+// condition is boolean. y may be an operand of its own shape and dtype.
+struct Select {
+  static constexpr const char* name = "select";
+  TensorView condition, a, b, y;
+
+  auto inputs() const {
+    return operands(Operand{"condition", condition}, Operand{"a", a}, Operand{"b", b});
+  }
   auto outputs() const { return operands(Operand{"y", y}); }
   double flops() const { return 0; }
 };

@@ -82,16 +82,45 @@ const char* to_string(UnaryOp op) {
     case UnaryOp::affine: return "affine";
     case UnaryOp::power: return "power";
     case UnaryOp::reciprocal: return "reciprocal";
-    case UnaryOp::exp: return "exp";
-    case UnaryOp::log: return "log";
-    case UnaryOp::sqrt: return "sqrt";
     case UnaryOp::abs: return "abs";
     case UnaryOp::sign: return "sign";
+    case UnaryOp::clamp: return "clamp";
+    case UnaryOp::floor: return "floor";
+    case UnaryOp::ceil: return "ceil";
+    case UnaryOp::round: return "round";
+    case UnaryOp::trunc: return "trunc";
+    case UnaryOp::exp: return "exp";
+    case UnaryOp::exp2: return "exp2";
+    case UnaryOp::expm1: return "expm1";
+    case UnaryOp::log: return "log";
+    case UnaryOp::log2: return "log2";
+    case UnaryOp::log1p: return "log1p";
+    case UnaryOp::sqrt: return "sqrt";
+    case UnaryOp::rsqrt: return "rsqrt";
+    case UnaryOp::erf: return "erf";
+    case UnaryOp::erfc: return "erfc";
+    case UnaryOp::sin: return "sin";
+    case UnaryOp::cos: return "cos";
+    case UnaryOp::tan: return "tan";
+    case UnaryOp::asin: return "asin";
+    case UnaryOp::acos: return "acos";
+    case UnaryOp::atan: return "atan";
+    case UnaryOp::sinh: return "sinh";
+    case UnaryOp::cosh: return "cosh";
     case UnaryOp::relu: return "relu";
     case UnaryOp::relu6: return "relu6";
     case UnaryOp::sigmoid: return "sigmoid";
     case UnaryOp::tanh: return "tanh";
     case UnaryOp::gelu: return "gelu";
+    case UnaryOp::gelu_tanh: return "gelu_tanh";
+    case UnaryOp::silu: return "silu";
+    case UnaryOp::mish: return "mish";
+    case UnaryOp::softplus: return "softplus";
+    case UnaryOp::elu: return "elu";
+    case UnaryOp::leaky_relu: return "leaky_relu";
+    case UnaryOp::hardsigmoid: return "hardsigmoid";
+    case UnaryOp::hardswish: return "hardswish";
+    case UnaryOp::softsign: return "softsign";
   }
   return "?";
 }
@@ -105,6 +134,9 @@ const char* to_string(BinaryOp op) {
     case BinaryOp::maximum: return "maximum";
     case BinaryOp::minimum: return "minimum";
     case BinaryOp::power: return "power";
+    case BinaryOp::atan2: return "atan2";
+    case BinaryOp::fmod: return "fmod";
+    case BinaryOp::remainder: return "remainder";
     case BinaryOp::equal: return "equal";
     case BinaryOp::not_equal: return "not_equal";
     case BinaryOp::less: return "less";
@@ -121,6 +153,7 @@ const char* to_string(ReduceOp op) {
     case ReduceOp::mean: return "mean";
     case ReduceOp::max: return "max";
     case ReduceOp::min: return "min";
+    case ReduceOp::prod: return "prod";
   }
   return "?";
 }
@@ -200,12 +233,19 @@ std::vector<Operand> Custom::inputs() const { return named("in", in); }
 std::vector<Operand> Custom::outputs() const { return named("out", out); }
 
 std::string Fill::params() const { return fmt::format("value {}", value); }
+std::string Arange::params() const { return fmt::format("from {} to {} by {}", first, last, step); }
 std::string Unary::params() const {
   return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta);
 }
-std::string UnaryBackward::params() const { return to_string(op); }
+std::string UnaryBackward::params() const {
+  return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta);
+}
 std::string Binary::params() const { return to_string(op); }
 std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
+std::string Extreme::params() const {
+  return fmt::format("{} dim {}", largest ? "max" : "min", dim);
+}
+std::string Scan::params() const { return fmt::format("dim {}{}", dim, reverse ? " reverse" : ""); }
 std::string Matmul::params() const {
   return fmt::format("transpose_a {} transpose_b {} accumulate {}{}", transpose_a, transpose_b,
                      accumulate, suffix(math));

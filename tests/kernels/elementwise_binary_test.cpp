@@ -43,6 +43,9 @@ double apply(BinaryOp op, double a, double b) {
     case BinaryOp::maximum: return std::isnan(a) || std::isnan(b) ? nan : std::max(a, b);
     case BinaryOp::minimum: return std::isnan(a) || std::isnan(b) ? nan : std::min(a, b);
     case BinaryOp::power: return std::pow(a, b);
+    case BinaryOp::atan2: return std::atan2(a, b);
+    case BinaryOp::fmod: return std::fmod(a, b);
+    case BinaryOp::remainder: return a - b * std::floor(a / b);
     case BinaryOp::equal: return a == b;
     case BinaryOp::not_equal: return a != b;
     case BinaryOp::less: return a < b;
@@ -53,9 +56,10 @@ double apply(BinaryOp op, double a, double b) {
   return nan;
 }
 
-constexpr BinaryOp arithmetic[] = {BinaryOp::add,    BinaryOp::subtract, BinaryOp::multiply,
-                                   BinaryOp::divide, BinaryOp::maximum,  BinaryOp::minimum,
-                                   BinaryOp::power};
+constexpr BinaryOp arithmetic[] = {BinaryOp::add,      BinaryOp::subtract, BinaryOp::multiply,
+                                   BinaryOp::divide,   BinaryOp::maximum,  BinaryOp::minimum,
+                                   BinaryOp::power,    BinaryOp::atan2,    BinaryOp::fmod,
+                                   BinaryOp::remainder};
 constexpr BinaryOp comparisons[] = {BinaryOp::equal,   BinaryOp::not_equal,
                                     BinaryOp::less,    BinaryOp::less_equal,
                                     BinaryOp::greater, BinaryOp::greater_equal};
@@ -102,7 +106,9 @@ void expect_matches(BinaryOp op, const Shapes& test) {
   // Guide, mathematical functions).
   const double epsilon = double(std::numeric_limits<T>::epsilon());
   const bool powf = op == BinaryOp::power && test_device() == TestDevice::cuda;
-  expect_close(out.values(), expected, {.relative = (powf ? 4 : 2) * epsilon},
+  // The expectation of remainder is itself rounded, by the size of a.
+  const double absolute = op == BinaryOp::remainder ? 2 * epsilon : 0;
+  expect_close(out.values(), expected, {.relative = (powf ? 4 : 2) * epsilon, .absolute = absolute},
                std::string(kernels::to_string(op)) + " " + to_string(test.a) + to_string(test.b));
   EXPECT_TRUE(out.guards_intact());
 }
@@ -144,6 +150,10 @@ TEST(Binary, ComputesIntegersExactlyAndWithoutTraps) {
   EXPECT_EQ(
       binary<int64_t>(BinaryOp::power, {3, -2, 0, 5, 2, -1, 1, 0}, {4, 3, 0, 0, -1, -3, -9, -1}),
       (I{81, -8, 1, 1, 0, -1, 1, 0}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::fmod, {7, -7, 5, low, 7}, {3, 3, 0, -1, -3}),
+            (I{1, -1, 0, 0, 1}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::remainder, {7, -7, 5, low, 7}, {3, 3, 0, -1, -3}),
+            (I{1, 2, 0, 0, -2}));
   using J = std::vector<int32_t>;
   EXPECT_EQ(binary<int32_t>(BinaryOp::multiply, {65536, INT32_MAX}, {65536, 2}), (J{0, -2}));
   EXPECT_EQ(binary<int32_t>(BinaryOp::divide, {INT32_MIN, 9}, {-1, -2}), (J{INT32_MIN, -4}));
@@ -203,6 +213,67 @@ TEST(Binary, GivesTheSameBitsForAnyNumberOfThreads) {
     run(kernels::Binary{.a = a, .b = b, .y = y, .op = BinaryOp::multiply});
     return y.values();
   });
+}
+
+TEST(Binary, DividesWithRemainderAtTheEdges) {
+  const std::vector<float> a{5, -5, 5, 0, INFINITY, 3, NAN}, b{INFINITY, INFINITY, 0, 3, 2, -3, 1};
+  const auto fmod = binary<float>(BinaryOp::fmod, a, b);
+  expect_close({fmod.begin(), fmod.end()}, {5, -5, nan, 0, nan, 0, nan}, {}, "fmod");
+  const auto rest = binary<float>(BinaryOp::remainder, a, b);
+  expect_close({rest.begin(), rest.end()}, {5, inf, nan, 0, nan, 0, nan}, {}, "remainder");
+}
+
+// -- select ------------------------------------------------------------------------------------
+
+TEST(Select, ChoosesByTheConditionForEveryBroadcast) {
+  struct Case {
+    Shape condition, a, b;
+  };
+  const Case cases[] = {
+      {{}, {}, {}},
+      {{5}, {5}, {5}},
+      {{40'000}, {40'000}, {40'000}},   // several chunks
+      {{33, 1'001}, {33, 1'001}, {}},   // a scalar
+      {{33, 1}, {33, 1'008}, {1'008}},  // a row and a column
+      {{1'008}, {33, 1}, {33, 1'008}},  //
+      {{2, 1, 3}, {4, 1}, {1, 1, 3}},   // all stretch
+      {{7, 5}, {2, 7, 5}, {2, 1, 1}},   //
+      {{0, 4}, {4}, {1, 4}},            // nothing
+      {{64, 1, 16}, {9, 16}, {9, 1}},   // rows that are whole vectors
+  };
+  for (const Case& test : cases) {
+    const Shape shape = broadcast("test", test.condition, broadcast("test", test.a, test.b));
+    std::vector<bool> chosen;
+    for (int64_t i = 0; i < test.condition.numel(); ++i) chosen.push_back(i * 7 % 5 < 2);
+    std::vector<uint8_t> bytes(chosen.begin(), chosen.end());
+    Tensor condition = Tensor::empty(test.condition, {.dtype = DType::boolean});
+    run(kernels::Cast{.x = Tensor::from(bytes, test.condition), .y = condition});
+    const Values a = random_values(test.a.numel(), 7), b = random_values(test.b.numel(), 8);
+    const Guarded<float> left(test.a, a), right(test.b, b), out(shape);
+    run(kernels::Select{.condition = condition, .a = left, .b = right, .y = out});
+    Values expected;
+    for (int64_t i = 0; i < shape.numel(); ++i) {
+      expected.push_back(chosen[broadcast_place(test.condition, shape, i)]
+                             ? a[broadcast_place(test.a, shape, i)]
+                             : b[broadcast_place(test.b, shape, i)]);
+    }
+    EXPECT_EQ(out.values(), expected) << to_string(shape);
+    EXPECT_TRUE(out.guards_intact());
+  }
+}
+
+TEST(Select, MovesEveryDtype) {
+  const Tensor condition = Tensor::empty({3}, {.dtype = DType::boolean});
+  run(kernels::Cast{.x = Tensor::from<uint8_t>({1, 0, 1}, {3}), .y = condition});
+  for (DType dtype : {DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8}) {
+    Tensor a = Tensor::empty({3}, {.dtype = dtype}), b = Tensor::empty({}, {.dtype = dtype}),
+           y = Tensor::empty({3}, {.dtype = dtype}), result = Tensor::empty({3});
+    run(kernels::Cast{.x = Tensor::from<float>({1, 2, 3}, {3}), .y = a});
+    run(kernels::Fill{.y = b, .value = 9});
+    run(kernels::Select{.condition = condition, .a = a, .b = b, .y = y});
+    run(kernels::Cast{.x = y, .y = result});
+    EXPECT_EQ(result.to_vector<float>(), (std::vector<float>{1, 9, 3})) << name(dtype);
+  }
 }
 
 TEST(Broadcast, RepeatsTheElementsOfAnyDtype) {

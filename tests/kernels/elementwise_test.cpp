@@ -59,6 +59,34 @@ const UnaryCase unary_cases[] = {
     {UnaryOp::log, 1e-30, 1e5, 2, [](double x) { return std::log(x); }},
     {UnaryOp::log, 0.4, 2.5, 2, [](double x) { return std::log(x); }},
     {UnaryOp::sqrt, 0, 1000, 1, [](double x) { return std::sqrt(x); }},
+    {UnaryOp::rsqrt, 0.01, 1000, 2, [](double x) { return 1 / std::sqrt(x); }},
+    {UnaryOp::exp2, -125, 127, 2, [](double x) { return std::exp2(x); }},
+    {UnaryOp::exp2, -1, 1, 2, [](double x) { return std::exp2(x); }},
+    {UnaryOp::expm1, -80, 88, 1, [](double x) { return std::expm1(x); }},
+    {UnaryOp::expm1, -1e-3, 1e-3, 1, [](double x) { return std::expm1(x); }},
+    {UnaryOp::log2, 1e-30, 1e5, 1, [](double x) { return std::log2(x); }},
+    {UnaryOp::log2, 0.4, 2.5, 1, [](double x) { return std::log2(x); }},
+    {UnaryOp::log1p, -0.99, 100, 1, [](double x) { return std::log1p(x); }},
+    {UnaryOp::log1p, -1e-3, 1e-3, 1, [](double x) { return std::log1p(x); }},
+    {UnaryOp::erf, -4, 4, 2, [](double x) { return std::erf(x); }},
+    {UnaryOp::erfc, -4, 9, 4, [](double x) { return std::erfc(x); }},
+    {UnaryOp::erfc, -1, 1, 4, [](double x) { return std::erfc(x); }},
+    {UnaryOp::sin, -10, 10, 2, [](double x) { return std::sin(x); }},
+    {UnaryOp::sin, -1e13, 1e13, 2, [](double x) { return std::sin(x); }},
+    {UnaryOp::cos, -10, 10, 2, [](double x) { return std::cos(x); }},
+    {UnaryOp::cos, -1e6, 1e6, 2, [](double x) { return std::cos(x); }},
+    {UnaryOp::tan, -10, 10, 4, [](double x) { return std::tan(x); }},
+    {UnaryOp::asin, -1, 1, 2, [](double x) { return std::asin(x); }},
+    {UnaryOp::acos, -1, 1, 2, [](double x) { return std::acos(x); }},
+    {UnaryOp::atan, -2, 2, 2, [](double x) { return std::atan(x); }},
+    {UnaryOp::atan, -1e4, 1e4, 2, [](double x) { return std::atan(x); }},
+    {UnaryOp::sinh, -80, 80, 3, [](double x) { return std::sinh(x); }},
+    {UnaryOp::sinh, -0.1, 0.1, 3, [](double x) { return std::sinh(x); }},
+    {UnaryOp::cosh, -80, 80, 2, [](double x) { return std::cosh(x); }},
+    {UnaryOp::floor, -100, 100, 0, [](double x) { return std::floor(x); }},
+    {UnaryOp::ceil, -100, 100, 0, [](double x) { return std::ceil(x); }},
+    {UnaryOp::round, -100, 100, 0, [](double x) { return std::nearbyint(x); }},
+    {UnaryOp::trunc, -100, 100, 0, [](double x) { return std::trunc(x); }},
     {UnaryOp::abs, -10, 10, 0, [](double x) { return std::abs(x); }},
     {UnaryOp::sign, -1, 1, 0, [](double x) { return double((x > 0) - (x < 0)); }},
     {UnaryOp::relu, -1, 1, 0, [](double x) { return std::max(x, 0.0); }},
@@ -68,6 +96,9 @@ const UnaryCase unary_cases[] = {
     {UnaryOp::tanh, -10, 10, 3, [](double x) { return std::tanh(x); }},
     {UnaryOp::tanh, -0.7, 0.7, 3, [](double x) { return std::tanh(x); }},
     {UnaryOp::gelu, -5, 5, 8, [](double x) { return x * normal_cdf(x); }},
+    {UnaryOp::silu, -20, 20, 4, [](double x) { return x / (1 + std::exp(-x)); }},
+    {UnaryOp::mish, -20, 30, 4, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+    {UnaryOp::softsign, -9, 9, 2, [](double x) { return x / (1 + std::abs(x)); }},
 };
 
 Values spread(const UnaryCase& test, int64_t count, uint32_t seed) {
@@ -135,6 +166,29 @@ TEST(Unary, HandlesSpecialValues) {
       {UnaryOp::tanh, {inf, -inf, nan, 0, least}, {1, -1, nan, 0, least}},
       {UnaryOp::gelu, {inf, nan, 0, 40, -40, -1e20}, {inf, nan, 0, 40, 0, 0}},
       {UnaryOp::reciprocal, {inf, 0, -0.0, nan}, {0, inf, -inf, nan}},
+      {UnaryOp::rsqrt, {inf, 0, -1, nan}, {0, inf, nan, nan}},
+      {UnaryOp::exp2, {inf, -inf, nan, 0, 200, -200, 10}, {inf, 0, nan, 1, inf, 0, 1024}},
+      {UnaryOp::expm1, {inf, -inf, nan, 0, 100, -100}, {inf, -1, nan, 0, inf, -1}},
+      {UnaryOp::log2, {inf, -inf, nan, 0, -1, 8, 1}, {inf, nan, nan, -inf, nan, 3, 0}},
+      {UnaryOp::log1p, {inf, -1, nan, 0, -2}, {inf, -inf, nan, 0, nan}},
+      {UnaryOp::erf, {inf, -inf, nan, 0}, {1, -1, nan, 0}},
+      {UnaryOp::erfc, {inf, -inf, nan, 0, 20}, {0, 2, nan, 1, 0}},
+      {UnaryOp::sin, {inf, nan, 0}, {nan, nan, 0}},
+      {UnaryOp::cos, {-inf, nan, 0}, {nan, nan, 1}},
+      {UnaryOp::tan, {inf, nan, 0}, {nan, nan, 0}},
+      {UnaryOp::asin, {1.5, nan, 0, inf}, {nan, nan, 0, nan}},
+      {UnaryOp::acos, {-1.5, nan, 1, inf}, {nan, nan, 0, nan}},
+      {UnaryOp::atan, {nan, 0}, {nan, 0}},
+      {UnaryOp::sinh, {inf, -inf, nan, 0, 100}, {inf, -inf, nan, 0, inf}},
+      {UnaryOp::cosh, {inf, -inf, nan, 0, 100}, {inf, inf, nan, 1, inf}},
+      {UnaryOp::floor, {inf, -inf, nan, -0.5}, {inf, -inf, nan, -1}},
+      {UnaryOp::round, {inf, nan, -0.5, 0.5, 1.5, 2.5, -2.5}, {inf, nan, 0, 0, 2, 2, -2}},
+      {UnaryOp::silu, {inf, nan, 0, -200}, {inf, nan, 0, 0}},
+      {UnaryOp::mish, {inf, nan, 0, 1e20, -200}, {inf, nan, 0, 1e20f, 0}},
+      {UnaryOp::softsign, {nan, 0}, {nan, 0}},
+      {UnaryOp::hardsigmoid, {inf, -inf, nan, -3, 3, 0}, {1, 0, nan, 0, 1, 0.5}},
+      {UnaryOp::hardswish, {inf, nan, -3, 3, 0, -9}, {inf, nan, 0, 3, 0, 0}},
+      {UnaryOp::gelu_tanh, {inf, nan, 0, 40, -40}, {inf, nan, 0, 40, 0}},
   };
   for (const Special& test : cases) {
     expect_close(unary<float>(test.op, test.x), test.y, {}, kernels::to_string(test.op));
@@ -143,6 +197,25 @@ TEST(Unary, HandlesSpecialValues) {
   expect_close(unary<float>(UnaryOp::exp, {-100}), {std::exp(-100.0)}, {.absolute = least}, "exp");
   expect_close(unary<float>(UnaryOp::log, {1e-40f}), {std::log(double(1e-40f))}, {.relative = 1e-7},
                "log");
+}
+
+// torch.nn.functional, PyTorch 1.13.
+TEST(Unary, TakesTheParametersOfActivations) {
+  const Values x{-5, -1, 0, 0.5, 30, nan};
+  const Tolerance f32{.relative = 3e-7};
+  expect_close(unary<float>(UnaryOp::softplus, x, 2, 20),
+               {2.269944945875e-05, 0.06346400572, 0.3465735903, 0.6566308438, 30, nan}, f32,
+               "softplus");
+  expect_close(
+      unary<float>(UnaryOp::softplus, x, -1, inf),
+      {-5.006715348489, -1.313261687518, -0.69314718056, -0.474076984180, -9.357622968840e-14, nan},
+      f32, "logsigmoid");
+  expect_close(unary<float>(UnaryOp::elu, x, 0.5, 2), {-0.9932620530, -0.6321205588, 0, 1, 60, nan},
+               f32, "elu");
+  expect_close(unary<float>(UnaryOp::leaky_relu, x, 0.25), {-1.25, -0.25, 0, 0.5, 30, nan}, {},
+               "leaky_relu");
+  expect_close(unary<float>(UnaryOp::clamp, {-5, -1, 0, 2, inf, -inf, nan}, -1, 1.5),
+               {-1, -1, 0, 1.5, 1.5, -1, nan}, {}, "clamp");
 }
 
 TEST(Unary, GivesAnElementTheSameBitsAtAnyPlace) {
@@ -209,7 +282,51 @@ TEST(UnaryBackward, MatchesTheDerivatives) {
                "sigmoid");
 }
 
+template <class T>
+Values slopes(UnaryOp op, const Values& x, double alpha, double beta) {
+  const Shape shape{int64_t(x.size())};
+  const Guarded<T> saved(shape, x), dy(shape, Values(x.size(), 1)), dx(shape);
+  run(kernels::UnaryBackward{
+      .saved = saved, .dy = dy, .dx = dx, .op = op, .alpha = alpha, .beta = beta});
+  EXPECT_TRUE(dx.guards_intact());
+  return dx.values();
+}
+
+// Against central differences of the kernels themselves in f64, which the tests above hold to the C
+// library and PyTorch; not at kinks.
+TEST(UnaryBackward, IsTheSlopeOfTheFunction) {
+  struct Case {
+    UnaryOp op;
+    double alpha, beta;
+  };
+  const Case cases[] = {
+      {UnaryOp::gelu_tanh, 1, 0}, {UnaryOp::silu, 1, 0},         {UnaryOp::mish, 1, 0},
+      {UnaryOp::softplus, 1, 20}, {UnaryOp::softplus, -1, inf},  {UnaryOp::softplus, 2, 3},
+      {UnaryOp::elu, 0.7, 1.5},   {UnaryOp::leaky_relu, 0.2, 0}, {UnaryOp::hardsigmoid, 1, 0},
+      {UnaryOp::hardswish, 1, 0}, {UnaryOp::softsign, 1, 0},     {UnaryOp::clamp, -1.25, 2}};
+  Values x = random_values(501, 9);
+  for (double& v : x) v = double(float(6 * v + 0.0371));
+  for (const Case& test : cases) {
+    Values left = x, right = x, expected;
+    for (double& v : left) v -= 1e-6;
+    for (double& v : right) v += 1e-6;
+    const Values low = unary<double>(test.op, left, test.alpha, test.beta),
+                 high = unary<double>(test.op, right, test.alpha, test.beta);
+    for (size_t i = 0; i < x.size(); ++i) expected.push_back((high[i] - low[i]) / 2e-6);
+    const char* const what = kernels::to_string(test.op);
+    // Differences of f64 are off by 1e-9 or so; f32 by a few roundings of values up to 6.
+    expect_close(slopes<double>(test.op, x, test.alpha, test.beta), expected, {1e-8, 1e-8}, what);
+    expect_close(slopes<float>(test.op, x, test.alpha, test.beta), expected, {1e-6, 1e-6}, what);
+  }
+}
+
 TEST(UnaryBackward, GivesZeroAtTheKinksAndKeepsNan) {
+  expect_close(slopes<float>(UnaryOp::clamp, {-2, -1, 0, 1, 2}, -1, 1), {0, 1, 1, 1, 0}, {},
+               "clamp");
+  expect_close(slopes<float>(UnaryOp::hardsigmoid, {-3, 3, nan}, 1, 0), {0, 0, 1.f / 6}, {}, "");
+  expect_close(slopes<float>(UnaryOp::hardswish, {-3, 3, nan}, 1, 0), {0, 1, nan}, {}, "hardswish");
+  expect_close(slopes<float>(UnaryOp::leaky_relu, {0, nan}, 0.5, 0), {0.5, 0.5}, {}, "leaky_relu");
+  expect_close(slopes<float>(UnaryOp::elu, {0, nan}, 0.5, 1), {0.5, nan}, {}, "elu");
   expect_close(unary_backward<float>(UnaryOp::relu, {0, 1, nan, 0}, {5, 5, 5, inf}), {0, 5, 5, 0},
                {}, "relu");
   expect_close(unary_backward<float>(UnaryOp::relu6, {0, 1, nan, 6, 0}, {5, 5, 5, 5, inf}),
@@ -235,6 +352,26 @@ TEST(Fill, ConvertsTheValueToEveryDtype) {
   EXPECT_EQ(float(filled<bfloat16>(1.0 + 1.0 / 256, 1)[0]), 1.0f);  // a tie: to even
   EXPECT_EQ(float(filled<float16>(65504, 1)[0]), 65504.0f);
   EXPECT_EQ(filled<float>(1, 0), std::vector<float>{});
+}
+
+template <class T>
+std::vector<T> range(int64_t n, double first, double step, double last) {
+  Tensor y = Tensor::empty({n}, {.dtype = dtype_of<T>});
+  run(kernels::Arange{.y = y, .first = first, .step = step, .last = last});
+  return y.to_vector<T>();
+}
+
+TEST(Arange, CountsInEveryDtypeFromBothEnds) {
+  EXPECT_EQ(range<int64_t>(5, 3, -2, -5), (std::vector<int64_t>{3, 1, -1, -3, -5}));
+  EXPECT_EQ(range<int32_t>(4, -1, 1, 2), (std::vector<int32_t>{-1, 0, 1, 2}));
+  EXPECT_EQ(range<uint8_t>(3, 250, 1, 252), (std::vector<uint8_t>{250, 251, 252}));
+  EXPECT_EQ(range<double>(4, 0.1, 0.3, 1.0), (std::vector<double>{0.1, 0.4, 0.7, 1.0}));
+  EXPECT_EQ(range<float>(1, 0.1, 1, 0.1), std::vector<float>{0.1f});
+  EXPECT_EQ(range<float>(0, 1, 1, 0), std::vector<float>{});
+  const std::vector<float> long_one = range<float>(70'001, 0, 1. / 70'000, 1);
+  for (size_t i = 0; i < long_one.size(); ++i) {
+    ASSERT_EQ(long_one[i], float(double(i) / 70'000)) << i;
+  }
 }
 
 TEST(Copy, CopiesBytesOfAnyDtype) {

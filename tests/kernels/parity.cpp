@@ -118,11 +118,20 @@ Bound bound(const kernels::Unary& k) {
   switch (k.op) {
     case kernels::UnaryOp::abs:
     case kernels::UnaryOp::sign:
+    case kernels::UnaryOp::floor:
+    case kernels::UnaryOp::ceil:
+    case kernels::UnaryOp::round:
+    case kernels::UnaryOp::trunc:
     case kernels::UnaryOp::relu:
     case kernels::UnaryOp::relu6: return {.exact = true};
     case kernels::UnaryOp::affine: return sums(1, std::abs(k.alpha) * largest(k.x));
-    // The error function's tail magnifies its argument's rounding by x^2, 25-fold at -5.
-    case kernels::UnaryOp::gelu: return {.roundings = 64};
+    case kernels::UnaryOp::hardsigmoid:
+    case kernels::UnaryOp::hardswish: return sums(1, largest(k.x));
+    // The error function's tail magnifies its argument's rounding by x^2, 25-fold at -5; an
+    // exponential's tail does so by its argument.
+    case kernels::UnaryOp::gelu:
+    case kernels::UnaryOp::gelu_tanh:
+    case kernels::UnaryOp::softplus: return {.roundings = 64};
     default: return {};
   }
 }
@@ -137,8 +146,16 @@ Bound bound(const kernels::Binary& k) {
 Bound bound(const kernels::Reduce& k) {
   if (k.op == kernels::ReduceOp::max || k.op == kernels::ReduceOp::min) return {.exact = true};
   const double length = double(k.x.numel()) / std::max(1.0, double(k.y.numel()));
+  if (k.op == kernels::ReduceOp::prod) return {.roundings = 16 + length};
   const bool mean = k.op == kernels::ReduceOp::mean;
   return sums(length, largest(k.x) / (mean ? std::max(1.0, length) : 1));
+}
+// A rounding each step, of f64 on both sides.
+Bound bound(const kernels::Scan& k) {
+  const double length = double(k.y.shape[k.dim]);
+  Bound result = sums(length * length, 0);
+  result.roundings = 16 + length;
+  return result;
 }
 Bound bound(const kernels::Matmul& k) {
   return in_two_steps(

@@ -20,7 +20,8 @@ using namespace test;
 using kernels::ReduceOp;
 using Values = std::vector<double>;
 
-constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
+constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min,
+                                ReduceOp::prod};
 
 Shape kept_shape(const Shape& shape, uint32_t dims) {
   std::vector<int64_t> sizes;
@@ -50,9 +51,10 @@ Expected reference(ReduceOp op, const Values& x, const Shape& shape, uint32_t di
   }
   Expected expected;
   for (const auto& list : terms) {
-    long double sum = 0, magnitude = 0;
+    long double sum = 0, magnitude = 0, product = 1;
     for (double v : list) {
       sum += v;
+      product *= v;
       magnitude += std::abs(v);
     }
     const double count = double(list.size());
@@ -61,15 +63,22 @@ Expected reference(ReduceOp op, const Values& x, const Shape& shape, uint32_t di
       case ReduceOp::mean: expected.value.push_back(double(sum / count)); break;
       case ReduceOp::max: expected.value.push_back(*std::ranges::max_element(list)); break;
       case ReduceOp::min: expected.value.push_back(*std::ranges::min_element(list)); break;
+      case ReduceOp::prod: expected.value.push_back(double(product)); break;
     }
-    expected.magnitude.push_back(double(magnitude) / (op == ReduceOp::mean ? count : 1));
+    // Of a product, whose roundings add up, its own size as many times as it has factors.
+    const double terms_size =
+        op == ReduceOp::prod ? count * std::abs(double(product)) : double(magnitude);
+    expected.magnitude.push_back(terms_size / (op == ReduceOp::mean ? count : 1));
   }
   return expected;
 }
 
 template <class T>
 void expect_matches(ReduceOp op, const Shape& shape, uint32_t dims) {
-  const Values x = random_values(shape.numel(), 1);
+  Values x = random_values(shape.numel(), 1);
+  if (op == ReduceOp::prod) {  // factors about 1, so that products of many stay numbers
+    for (double& v : x) v = double(float(1 + v / 64));
+  }
   const Guarded<T> in(shape, x), out(kept_shape(shape, dims));
   run(kernels::Reduce{.x = in, .y = out, .dims = dims, .op = op});
   const Expected expected = reference(op, x, shape, dims);
@@ -79,7 +88,7 @@ void expect_matches(ReduceOp op, const Shape& shape, uint32_t dims) {
   for (size_t i = 0; i < actual.size(); ++i) {
     // The CPU keeps sums in f64: what is left is the rounding of the result, and a few units of
     // f64. The GPU keeps them in T: a few units of its last place.
-    const bool is_sum = op == ReduceOp::sum || op == ReduceOp::mean;
+    const bool is_sum = op != ReduceOp::max && op != ReduceOp::min;
     const double tolerance =
         is_sum ? std::abs(expected.value[i]) * double(std::numeric_limits<T>::epsilon()) +
                      expected.magnitude[i] * unit
@@ -169,12 +178,14 @@ TEST(Reduce, HandlesInfinities) {
   EXPECT_EQ(reduce_all<float>(ReduceOp::min, {INFINITY, INFINITY}), INFINITY);
 }
 
-TEST(Reduce, SumsNothingToZeroAndItsMeanToNan) {
+TEST(Reduce, SumsNothingToZeroItsMeanToNanAndItsProductToOne) {
   const Guarded<float> x({0, 3}), y({3}), none({0});
   run(kernels::Reduce{.x = x, .y = y, .dims = 1, .op = ReduceOp::sum});
   EXPECT_EQ(y.values(), (Values{0, 0, 0}));
   run(kernels::Reduce{.x = x, .y = y, .dims = 1, .op = ReduceOp::mean});
   for (double v : y.values()) EXPECT_TRUE(std::isnan(v));
+  run(kernels::Reduce{.x = x, .y = y, .dims = 1, .op = ReduceOp::prod});
+  EXPECT_EQ(y.values(), (Values{1, 1, 1}));
   run(kernels::Reduce{.x = x, .y = none, .dims = 2, .op = ReduceOp::sum});
   EXPECT_TRUE(none.guards_intact() && y.guards_intact());
 }

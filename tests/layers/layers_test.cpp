@@ -35,6 +35,39 @@ Tensor ramp(const Shape& shape) {
   return Tensor::from(values, shape);
 }
 
+// -- activations ---------------------------------------------------------------------------------
+
+TEST(ActivationLayers, ComputeTheirFunctionsAndAreCloned) {
+  const Tensor x = ramp({3, 4}) * 4;
+  const auto expect = [&](auto layer, const Tensor& y) {
+    EXPECT_EQ(layer(x).template to_vector<float>(), y.to_vector<float>());
+    auto copy = layer.clone();
+    EXPECT_EQ(copy(x).template to_vector<float>(), y.to_vector<float>());
+  };
+  expect(GELU(), gelu(x));
+  expect(GELU(GeluForm::tanh), gelu_tanh(x));
+  expect(SiLU(), silu(x));
+  expect(Mish(), mish(x));
+  expect(Softplus({.beta = 2}), softplus(x, {.beta = 2}));
+  expect(ELU(0.5), elu(x, 0.5));
+  expect(SELU(), selu(x));
+  expect(LeakyReLU(0.2), leaky_relu(x, 0.2));
+  expect(Hardswish(), hardswish(x));
+  expect(Hardsigmoid(), hardsigmoid(x));
+  expect(GLU(1), glu(x, 1));
+  expect(PReLU(4, 0.5), leaky_relu(x, 0.5));
+}
+
+TEST(PReLU, LearnsASlopeForEachChannel) {
+  PReLU layer(2);
+  const Tensor x = Tensor::from<float>({-1, 2, -3, -4}, {2, 2});
+  sum(layer(x)).backward();
+  EXPECT_EQ(layer.weight.value.grad().to_vector<float>(), (Values{-4, -4}));
+  expect_error<Error>([] { return PReLU(0); }, "[PReLU] channels is 0; it must be at least 1");
+}
+
+// -- convolution ---------------------------------------------------------------------------------
+
 TEST(Conv2d, RefusesArgumentsThatCannotWork) {
   expect_error<Error>([] { return Conv2d(1, 1, {}); },
                       "[Conv2d] kernel is 0x0; it must be at least 1x1");

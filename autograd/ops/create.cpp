@@ -1,0 +1,117 @@
+// Tensors of numbers.
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/elementary.h>
+#include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace adret {
+namespace {
+
+Tensor range(const char* function, int64_t count, kernels::Arange call,
+             const TensorOptions& options) {
+  const FunctionScope scope(function);
+  if (options.dtype == DType::boolean) {
+    check::refuse(function, "dtype is boolean, wanted one of numbers");
+  }
+  Tensor y = Tensor::empty({count}, options);
+  call.y = y;
+  run(call);
+  return y;
+}
+
+Tensor uniform(const Shape& shape, const TensorOptions& options, double low, double high) {
+  Tensor y = Tensor::empty(shape, options);
+  run(kernels::RandomUniform{.y = y,
+                             .step = random::step_word(options.device),
+                             .key = random::next(RandomStream::user),
+                             .low = low,
+                             .high = high});
+  return y;
+}
+
+void want_floating(const char* function, DType dtype) {
+  if (is_floating(dtype)) return;
+  check::refuse(function, fmt::format("dtype is {}, wanted a floating one", name(dtype)));
+}
+
+}  // namespace
+
+Tensor arange(double start, double end, double step, const TensorOptions& options) {
+  const double count = std::ceil((end - start) / step);
+  if (step == 0 || !std::isfinite(count)) {
+    check::refuse("arange", fmt::format("{} to {} in steps of {} never ends", start, end, step));
+  }
+  const int64_t n = count > 0 ? int64_t(count) : 0;
+  return range("arange", n, {.first = start, .step = step, .last = start + double(n - 1) * step},
+               options);
+}
+
+Tensor linspace(double start, double end, int64_t count, const TensorOptions& options) {
+  if (count <= 1) return range("linspace", count, {.first = start, .last = start}, options);
+  return range("linspace", count,
+               {.first = start, .step = (end - start) / double(count - 1), .last = end}, options);
+}
+
+Tensor eye(int64_t rows, int64_t columns, const TensorOptions& options) {
+  const FunctionScope scope("eye");
+  const TensorOptions counted{.dtype = DType::i64, .device = options.device};
+  const Tensor row = arange(0, double(rows), 1, counted),
+               column = arange(0, double(columns), 1, counted);
+  return equal(row.reshape({rows, 1}), column).to(options.dtype);
+}
+
+Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, n, options); }
+
+Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
+  const FunctionScope scope("one_hot");
+  if (labels.dtype() != DType::i32) check::dtype("one_hot", {"labels", labels}, DType::i64);
+  const Tensor all =
+      arange(0, double(classes), 1, {.dtype = labels.dtype(), .device = labels.device()});
+  return equal(labels.reshape(labels.shape().inserted(labels.rank(), 1)), all).to(dtype);
+}
+
+Tensor rand(const Shape& shape, const TensorOptions& options) {
+  const FunctionScope scope("rand");
+  want_floating("rand", options.dtype);
+  return uniform(shape, options, 0, 1);
+}
+
+Tensor randn(const Shape& shape, const TensorOptions& options) {
+  const FunctionScope scope("randn");
+  want_floating("randn", options.dtype);
+  Tensor y = Tensor::empty(shape, {.dtype = options.dtype});
+  run(kernels::RandomNormal{
+      .y = y, .step = random::step_word(Device::cpu()), .key = random::next(RandomStream::user)});
+  return y.to(options.device);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options) {
+  const FunctionScope scope("randint");
+  if (low >= high) {
+    check::refuse("randint", fmt::format("no integers from {} to before {}", low, high));
+  }
+  const Tensor drawn =
+      uniform(shape, {.dtype = DType::f64, .device = options.device}, double(low), double(high));
+  return floor(drawn).to(options.dtype);
+}
+
+Tensor bernoulli(const Tensor& p) {
+  const FunctionScope scope("bernoulli");
+  check::floating("bernoulli", {"p", p});
+  const DType wide = wide_dtype(p);
+  const Tensor drawn = uniform(p.shape(), {.dtype = wide, .device = p.device()}, 0, 1);
+  return less(drawn, p.detach().to(wide)).to(p.dtype());
+}
+
+Tensor randperm(int64_t n, Device device) {
+  const FunctionScope scope("randperm");
+  if (n < 0) check::refuse("randperm", fmt::format("n is {}, wanted 0 or more", n));
+  return Tensor::from(random::permutation(n, random::next(RandomStream::user), random::step()), {n},
+                      device);
+}
+
+}  // namespace adret

@@ -1,0 +1,38 @@
+// What the files of functions of one operand share: the loops, and who runs which.
+#pragma once
+
+#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/grain.h>
+#include <adret/core/kernels/elementwise.h>
+#include <adret/core/thread_pool.h>
+
+namespace adret::cpu {
+
+// y = f(x) at every place; y may be x.
+template <class To, class From, class F>
+void map(const TensorView& x, const TensorView& y, int64_t grain, F f) {
+  const From* in = x.as<From>();
+  To* out = y.as<To>();
+  parallel_for(y.numel(), grain, [=](int64_t begin, int64_t end) {
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) out[i] = f(in[i]);
+  });
+}
+
+// dx = f(saved, dy) at every place; dx may be either.
+template <class T, class F>
+void map_backward(const kernels::UnaryBackward& call, int64_t grain, F f) {
+  const T *saved = call.saved.as<T>(), *dy = call.dy.as<T>();
+  T* dx = call.dx.as<T>();
+  parallel_for(call.dx.numel(), grain, [=](int64_t begin, int64_t end) {
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) dx[i] = f(saved[i], dy[i]);
+  });
+}
+
+// The families of UnaryOp, in f32 and f64.
+void run_exponential(const kernels::Unary& call);
+void run_trigonometric(const kernels::Unary& call);
+void run_activation(const kernels::Unary& call);
+
+}  // namespace adret::cpu

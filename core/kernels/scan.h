@@ -1,0 +1,26 @@
+// Running sums, running products and linear recurrences along one dimension.
+#pragma once
+
+#include <adret/core/kernels/operand.h>
+
+#include <string>
+
+namespace adret::kernels {
+
+// y[i] = a[i] * y[i - 1] + b[i] along `dim` (0..rank-1), or with y[i + 1] when `reverse`; of one
+// shape and floating dtype; 0 times any a[i] is 0 there. Without a: running sums. Without b:
+// running products, which begin at 1 instead of 0, and 0 times infinity is NaN. One of them is
+// there. All is kept in f64, and y is none of the operands.
+struct Scan {
+  static constexpr const char* name = "scan";
+  TensorView a, b, y;
+  int dim = 0;
+  bool reverse = false;
+
+  auto inputs() const { return operands(Operand{"a", a}, Operand{"b", b}); }
+  auto outputs() const { return operands(Operand{"y", y}); }
+  double flops() const { return 2 * double(y.numel()); }
+  std::string params() const;
+};
+
+}  // namespace adret::kernels
