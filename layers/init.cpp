@@ -224,6 +224,7 @@ void dirac_(const Tensor& weight, const DiracOptions& options) {
     throw ShapeError(fmt::format("[dirac_] {} groups do not divide the {} outputs of {}", groups,
                                  outputs, to_string(weight.shape())));
   }
+  if (weight.numel() == 0) return;
   int64_t middle = 0;  // of the kernel
   for (int64_t dim = 1; dim < weight.rank() - 1; ++dim) {
     middle = middle * weight.size(dim) + weight.size(dim) / 2;

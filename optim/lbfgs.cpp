@@ -120,8 +120,8 @@ double Lbfgs::step(const Closure& closure) {
   for (int64_t i = 1; !done; ++i) {
     const Tensor direction = next_direction(now.gradient, progress);
     const double slope = dot(now.gradient, direction), loss_before = now.loss;
-    const double first = std::min(1.0, 1 / number(sum(abs(now.gradient))));
-    progress.t = progress.iterations == 1 ? first * options[Column::lr] : options[Column::lr];
+    progress.t = options[Column::lr];
+    if (progress.iterations == 1) progress.t *= std::min(1.0, 1 / number(sum(abs(now.gradient))));
     if (!(slope <= -options[Column::tolerance_change])) break;
     const bool last = double(i) == options[Column::max_iter];
     if (options[Column::searches] != 0) {

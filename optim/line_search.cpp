@@ -39,12 +39,12 @@ class Search {
       const double next = cubic_minimum(before, now, now.t + 0.01 * (now.t - before.t), now.t * 10);
       before = std::exchange(now, evaluate_(next));
     }
-    return start_.value <= now.value ? start_ : now;
+    return now.value < start_.value ? now : start_;
   }
 
  private:
-  bool is_too_high(const LinePoint& point) const {
-    return point.value > start_.value + decrease * point.t * start_.slope;
+  bool is_too_high(const LinePoint& point) const {  // NaN is, too
+    return !(point.value <= start_.value + decrease * point.t * start_.slope);
   }
   bool is_flat(const LinePoint& point) const {
     return std::abs(point.slope) <= -curvature * start_.slope;

@@ -20,7 +20,10 @@ namespace {
 class Measurement {
  public:
   Measurement(BatchNorm2d& norm, const std::string& name)
-      : norm_(norm), mean_(norm.running_mean.clone()), var_(norm.running_var.clone()) {
+      : norm_(norm),
+        mean_(norm.running_mean.clone()),
+        var_(norm.running_var.clone()),
+        batches_(norm.num_batches_tracked.clone()) {
     if (norm.options.momentum == 0) {
       throw Error(
           fmt::format("[update_batch_norm] the momentum of \"{}\" is 0, so that its running "
@@ -37,6 +40,7 @@ class Measurement {
     try {
       copy_(norm_.running_mean, mean_);
       copy_(norm_.running_var, var_);
+      if (calls_ == 0) copy_(norm_.num_batches_tracked, batches_);
     } catch (...) {
       // The device itself failed: there is nothing to put anything into.
     }
@@ -62,7 +66,7 @@ class Measurement {
   }
 
   BatchNorm2d& norm_;
-  Tensor mean_, var_;  // those from before until the first call
+  Tensor mean_, var_, batches_;  // those from before until the first call
   int hook_ = 0;
   int64_t calls_ = 0;
 };

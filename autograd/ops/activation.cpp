@@ -226,7 +226,9 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
     check::refuse("prelu", fmt::format("weight has {} slopes, x {} wants 1 or one for each channel",
                                        weight.numel(), to_string(x.shape())));
   }
-  return where(is_positive(x), x, x * weight);
+  // Infinity that the slope does not concern must not meet its gradient's 0.
+  const Tensor positive = is_positive(x);
+  return where(positive, x, where(positive, 0, x) * weight);
 }
 
 Tensor glu(const Tensor& x, int dim) {

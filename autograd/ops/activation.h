@@ -1,6 +1,6 @@
 // Activation functions, elementwise on floating tensors. NaN stays NaN; at a kink the derivative is
-// the one of the flat side where nothing else is said. Each is one kernel each way, and can be
-// differentiated again.
+// the one of the flat side where nothing else is said. Each but prelu and glu is one
+// kernel each way, and all can be differentiated again.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -19,8 +19,9 @@ Tensor mish(const Tensor& x);  // x * tanh(softplus(x)) (Misra 2019)
 Tensor softsign(const Tensor& x);     // x / (1 + |x|)
 Tensor logsigmoid(const Tensor& x);   // log(sigmoid(x)), accurate in its tail
 Tensor hardsigmoid(const Tensor& x);  // min(max(x / 6 + 1/2, 0), 1)
-Tensor hardswish(const Tensor& x);    // x * hardsigmoid(x) (Howard et al. 2019)
-// min(max(x, low), high), which is clamp; derivative 1 at the ends.
+Tensor hardswish(
+    const Tensor& x);  // x * hardsigmoid(x) (Howard et al. 2019); derivative 0 at -3, 1 at 3
+// min(max(x, low), high), which is clamp; derivative 1 at the ends, where PyTorch's is 0.
 Tensor hardtanh(const Tensor& x, double low = -1, double high = 1);
 
 // log(1 + exp(beta x)) / beta, and x where beta x is beyond the threshold. Throws ShapeError for

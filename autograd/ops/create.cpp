@@ -42,8 +42,8 @@ void want_floating(const char* function, DType dtype) {
 
 Tensor arange(double start, double end, double step, const TensorOptions& options) {
   const double count = std::ceil((end - start) / step);
-  if (step == 0 || !std::isfinite(count)) {
-    check::refuse("arange", fmt::format("{} to {} in steps of {} never ends", start, end, step));
+  if (step == 0 || !(std::abs(count) < 0x1p53)) {
+    check::refuse("arange", fmt::format("{} to {} in steps of {} does not end", start, end, step));
   }
   const int64_t n = count > 0 ? int64_t(count) : 0;
   return range("arange", n, {.first = start, .step = step, .last = start + double(n - 1) * step},
@@ -58,6 +58,9 @@ Tensor linspace(double start, double end, int64_t count, const TensorOptions& op
 
 Tensor eye(int64_t rows, int64_t columns, const TensorOptions& options) {
   const FunctionScope scope("eye");
+  if (rows < 0 || columns < 0) {
+    check::refuse("eye", fmt::format("sizes are {} and {}, wanted 0 or more", rows, columns));
+  }
   const TensorOptions counted{.dtype = DType::i64, .device = options.device};
   const Tensor row = arange(0, double(rows), 1, counted),
                column = arange(0, double(columns), 1, counted);
@@ -68,6 +71,9 @@ Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, n, options);
 
 Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
   const FunctionScope scope("one_hot");
+  if (classes < 0) {
+    check::refuse("one_hot", fmt::format("{} classes, wanted 0 or more", classes));
+  }
   if (labels.dtype() != DType::i32) check::dtype("one_hot", {"labels", labels}, DType::i64);
   const Tensor all =
       arange(0, double(classes), 1, {.dtype = labels.dtype(), .device = labels.device()});

@@ -127,32 +127,56 @@ struct Atan2Backward final : Node {
   SavedTensor y, x;
 };
 
-// Of fmod and remainder.
+// Of fmod and remainder. The quotient that they took is what is left of a without y: a / b,
+// rounded, could be the next one.
 struct RemainderBackward final : Node {
-  RemainderBackward(BinaryOp op, const Tensor& a, const Tensor& b)
-      : op(op), a(a), b(b), a_shape(a.shape()) {}
+  RemainderBackward(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y)
+      : op(op), a(a), b(b), y(y), a_shape(a.shape()) {}
   const char* name() const override { return to_string(op); }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     std::vector<Tensor> result(2);
     if (needs_gradient(0)) result[0] = sum_to(grads[0], a_shape);
     if (needs_gradient(1)) {
       const Tensor& divisor = b.unpack(*this);
-      const Tensor quotient = a.unpack(*this) / divisor;
-      const Tensor whole = op == BinaryOp::fmod ? trunc(quotient) : floor(quotient);
+      const Tensor whole = round((a.unpack(*this) - y.unpack(*this)) / divisor);
       result[1] = sum_to(-(grads[0] * whole), divisor.shape());
     }
     return result;
   }
   BinaryOp op;
   SavedTensor a, b;
+  SavedOutput y;
   Shape a_shape;
 };
+
+struct HypotBackward final : Node {
+  HypotBackward(const Tensor& a, const Tensor& b, const Tensor& y) : a(a), b(b), y(y) {}
+  const char* name() const override { return "hypot"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor &along = a.unpack(*this), &up = b.unpack(*this), length = y.unpack(*this);
+    std::vector<Tensor> result(2);
+    if (needs_gradient(0)) result[0] = sum_to(grads[0] * (along / length), along.shape());
+    if (needs_gradient(1)) result[1] = sum_to(grads[0] * (up / length), up.shape());
+    return result;
+  }
+  SavedTensor a, b;
+  SavedOutput y;
+};
+
+Tensor length_of(const Tensor& a, const Tensor& b) {
+  const NoGrad no_grad;
+  const DType wide = wide_dtype(a);
+  const Tensor along = a.to(wide), up = b.to(wide), larger = maximum(abs(along), abs(up));
+  const Tensor usable = logical_and(isfinite(larger), not_equal(larger, scalar_like(larger, 0)));
+  const Tensor scale = where(usable, larger, 1);
+  return (scale * sqrt(square(along / scale) + square(up / scale))).to(a.dtype());
+}
 
 Tensor rest(BinaryOp op, const Tensor& a, const Tensor& b) {
   const FunctionScope scope(to_string(op));
   check::number(to_string(op), {"a", a});
   Tensor y = binary(op, a, b);
-  record<RemainderBackward>({y}, {a, b}, op, a, b);
+  record<RemainderBackward>({y}, {a, b}, op, a, b, y);
   return y;
 }
 
@@ -173,11 +197,9 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
   const FunctionScope scope("hypot");
   check::alike("hypot", {"a", a}, {"b", b});
   check::floating("hypot", {"a", a});
-  // The result is the same for any scale, which therefore counts as a constant.
-  const Tensor larger = maximum(abs(a.detach()), abs(b.detach()));
-  const Tensor usable = logical_and(isfinite(larger), not_equal(larger, scalar_like(larger, 0)));
-  const Tensor scale = where(usable, larger, 1);
-  return scale * sqrt(square(a / scale) + square(b / scale));
+  Tensor y = length_of(a, b);
+  record<HypotBackward>({y}, {a, b}, a, b, y);
+  return y;
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {

@@ -1,7 +1,8 @@
 // Elementary functions, element by element: shapes are kept, or broadcast as NumPy does. Operands
 // have one floating dtype and device, else ShapeError or DeviceError. NaN stays NaN, and outside a
-// function's domain the result is NaN. 16-bit floats are computed in f32. Where nothing else is
-// said, all derivatives follow the formula, also where that gives infinity or NaN.
+// function's domain the result is NaN. 16-bit floats are computed in f32, and rounded once in each
+// step of what is composed: lerp, and derivatives. Where nothing else is said, all derivatives
+// follow the formula, also where that gives infinity or NaN.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -36,8 +37,9 @@ Tensor round(const Tensor& x);  // halves to the even integer
 Tensor trunc(const Tensor& x);
 Tensor frac(const Tensor& x);  // x - trunc(x)
 
-// a - b * trunc(a / b), with the sign of a, and a - b * floor(a / b), with the sign of b, both
-// exactly; the quotient counts as a constant in derivatives. Also of i32 and i64: 0 for b = 0.
+// a - b * trunc(a / b), with the sign of a, and a - b * floor(a / b), with the sign of b:
+// the first exactly, the second rounded once, which may reach b. The quotient counts as a constant
+// in derivatives. Also of i32 and i64: 0 for b = 0.
 Tensor fmod(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
 

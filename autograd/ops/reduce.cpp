@@ -76,7 +76,8 @@ struct ExtremeBackward final : Node {
 };
 
 // The product of the others is that of those before an element times that of those behind it: no
-// division, and no case of its own for zeros.
+// division, and no case of its own for zeros. In f64, as one of the two may be large and the other
+// small.
 struct ProdBackward final : Node {
   ProdBackward(const Tensor& x, const Reduced& reduced)
       : x(x), dims(reduced.dims), kept(reduced.kept), count(reduced.count) {}
@@ -91,10 +92,11 @@ struct ProdBackward final : Node {
       }
     }
     for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int(i);
-    const Tensor turned = permute(in, order), rows = turned.reshape({-1, count});
+    const Tensor turned = permute(in, order), rows = turned.to(DType::f64).reshape({-1, count});
     const Tensor others = cumprod(rows, 1, {.exclusive = true}) *
                           cumprod(rows, 1, {.reverse = true, .exclusive = true});
-    return {permute(others.reshape(turned.shape()), back) * reshape(grads[0], kept.span())};
+    const Tensor slopes = permute(others.reshape(turned.shape()), back).to(in.dtype());
+    return {slopes * reshape(grads[0], kept.span())};
   }
   SavedTensor x;
   uint32_t dims;

@@ -34,11 +34,13 @@ struct Product {
 struct Affine {
   double factor = 1, term = 0;
   static constexpr double start = 0;
-  // 0 times a merged factor that overflowed is 0, too.
+  // 0 times anything is 0, also where factors were merged.
   __device__ double operator()(double state) const {
     return (state == 0 ? 0 : factor * state) + term;
   }
-  __device__ Affine then(const Affine& next) const { return {factor * next.factor, next(term)}; }
+  __device__ Affine then(const Affine& next) const {
+    return {factor == 0 ? 0 : factor * next.factor, next(term)};
+  }
 };
 
 template <class Map, class T>

@@ -157,5 +157,15 @@ TEST(StrongWolfe, GivesTheLowestOfWhatItSawWhereThereIsNoEnd) {
   EXPECT_EQ(evaluations, 26);
 }
 
+TEST(StrongWolfe, EndsWhereThereIsAValue) {
+  const LineFunction parabola_and_nothing = [](double t) {
+    const double value = t < 1 ? (t - 0.5) * (t - 0.5) : std::nan("");
+    return LinePoint{.t = t, .value = value, .slope = 2 * (t - 0.5)};
+  };
+  const LinePoint end =
+      strong_wolfe(parabola_and_nothing, {.t = 0, .value = 0.25, .slope = -1}, 3, 1e-12);
+  EXPECT_LT(end.value, 0.25);
+}
+
 }  // namespace
 }  // namespace adret
