@@ -121,7 +121,7 @@ cudnnPoolingMode_t average_mode(const Pool2dParams& pool) {
 
 // -- activations ---------------------------------------------------------------------------------
 
-bool is_activation(UnaryOp op) {
+bool has_activation(UnaryOp op) {
   return op == UnaryOp::relu || op == UnaryOp::sigmoid || op == UnaryOp::tanh;
 }
 
@@ -159,11 +159,11 @@ cudnnSoftmaxAlgorithm_t softmax_algorithm(bool log) {
 
 // -- what can be done ----------------------------------------------------------------------------
 
-bool cudnn_can(const kernels::Unary& call) { return is_activation(call.op) && countable(call.x); }
+bool cudnn_can(const kernels::Unary& call) { return has_activation(call.op) && countable(call.x); }
 
 // Its gradient of ReLU is 0 where y is NaN, ours is dy.
 bool cudnn_can(const kernels::UnaryBackward& call) {
-  return call.op != UnaryOp::relu && is_activation(call.op) && countable(call.dx);
+  return call.op != UnaryOp::relu && has_activation(call.op) && countable(call.dx);
 }
 
 bool cudnn_can(const kernels::MaxPool2dForward& call) {
