@@ -1,6 +1,7 @@
 // A weight's gradient with few channels on tensor cores, and the bias's from the same reading of
 // dy: blocks sum over bands of images, and the last ones to be done add up the blocks' sums.
 #include <adret/core/backend.h>
+#include <adret/core/cuda/add_parts.h>
 #include <adret/core/cuda/conv_own.h>
 #include <adret/core/cuda/conv_tensor.h>
 #include <adret/core/cuda/team.h>
@@ -196,47 +197,6 @@ __device__ void reduce_slices(float (&sums)[n], float* shared, const Products& g
   }
 }
 
-// done(i, sum over `count` arrays of `size` vectors), `at_once` vectors of a thread and `ahead`
-// arrays at a time.
-template <int at_once, int ahead, class Done>
-__device__ void add_vectors(const Vector<float, 4>* parts, int count, int size, Done&& done) {
-  using Four = Vector<float, 4>;
-  for (int first = int(threadIdx.x); first < size; first += at_once * threads) {
-    Four sums[at_once] = {};
-#pragma unroll 1
-    for (int part = 0; part < count; part += ahead) {
-      Four own[ahead][at_once] = {};
-#pragma unroll
-      for (int p = 0; p < ahead; ++p) {
-#pragma unroll
-        for (int k = 0; k < at_once; ++k) {
-          const int i = first + k * threads;
-          if (part + p < count && i < size) own[p][k] = parts[(part + p) * size + i];
-        }
-      }
-#pragma unroll
-      for (int p = 0; p < ahead; ++p) {
-#pragma unroll
-        for (int k = 0; k < at_once; ++k) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sums[k].at[i] += own[p][k].at[i];
-        }
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < at_once; ++k) {
-      if (first + k * threads < size) done(first + k * threads, sums[k]);
-    }
-  }
-}
-
-// The device waits for the block that does this: as many loads on their way as are worth it.
-template <class Done>
-__device__ void add_parts(const Vector<float, 4>* parts, int count, int size, Done&& done) {
-  if (size <= threads) return add_vectors<1, 16>(parts, count, size, done);
-  add_vectors<4, 4>(parts, count, size, done);
-}
-
 // Writes number i of the sums of all: those of taps as lanes have them, side after side, then those
 // of the bias.
 template <class T, int tiles, int strips>
@@ -358,12 +318,12 @@ __global__ void __launch_bounds__(threads, resident(tiles, strips))
   };
   if (!is_last_block(counters + group, unsigned(members))) return;
   const auto* const of_group = reinterpret_cast<const Four*>(sums_of_parts + begin * size);
-  if (groups == 1) return add_parts(of_group, members, size / 4, write);
+  if (groups == 1) return add_parts<threads>(of_group, members, size / 4, write);
   auto* const of_groups = reinterpret_cast<Four*>(sums_of_parts + parts * size);
-  add_parts(of_group, members, size / 4,
-            [&](int i, const Four& four) { of_groups[group * (size / 4) + i] = four; });
+  add_parts<threads>(of_group, members, size / 4,
+                     [&](int i, const Four& four) { of_groups[group * (size / 4) + i] = four; });
   if (!is_last_block(counters + groups, unsigned(groups))) return;
-  add_parts(of_groups, groups, size / 4, write);
+  add_parts<threads>(of_groups, groups, size / 4, write);
 }
 
 // -- plans ---------------------------------------------------------------------------------------

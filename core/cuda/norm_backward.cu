@@ -1,7 +1,7 @@
 // Batch normalisation backward: Note [Batch normalisation on CUDA].
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/norm_calls.h>
-#include <adret/core/cuda/norm_channels.h>
+#include <adret/core/cuda/norm_gradients.h>
 #include <adret/core/cuda/workspace.h>
 
 namespace adret::cuda {

@@ -1,6 +1,6 @@
 // Batch normalisation backward in one launch: Note [Batch normalisation in one launch].
 #include <adret/core/cuda/norm_calls.h>
-#include <adret/core/cuda/norm_channels.h>
+#include <adret/core/cuda/norm_gradients.h>
 #include <adret/core/cuda/norm_together.h>
 #include <adret/core/cuda/workspace.h>
 
