@@ -35,7 +35,7 @@ size_t wide_workspace(const Context& context, const ConvProblem& problem);
 void run_wide(const Context& context, const ConvProblem& problem, const ConvOperands& operands,
               void* workspace);
 // The weight's gradient among them.
-bool wide_weight_can_run(const ConvProblem& problem);
+bool wide_weight_can_run(const Context& context, const ConvProblem& problem);
 size_t wide_weight_workspace(const Context& context, const ConvProblem& problem);
 void run_wide_weight(const Context& context, const ConvProblem& problem,
                      const ConvOperands& operands, void* workspace);

@@ -12,7 +12,7 @@ namespace {
 
 // Note [Wide convolutions]
 // With 64 outputs, pixels as the rows of the product and weights as its columns, both from shared
-// memory, the reads of shared memory take twice the time of the products. So the product is turned:
+// memory, the reads of shared memory take as long as the products. So the product is turned:
 // its rows are the outputs, whose weights stay in the registers of a warpgroup for the whole
 // launch, and its columns are pixels. A tile of the source with the pixels around it lies in shared
 // memory once, and each tap of the window is the same tile from another pixel on, which products
@@ -75,21 +75,19 @@ __device__ void load(const L& memory, const CUtensorMap* source, const CUtensorM
   for (int tap = 0; tap < taps; ++tap) {
     load_tile(memory.weights + tap * tap_bytes, weight, memory.weights_full, 0, tap, 0);
   }
-  int stage = 0, phase = 0;
+  Ring ring;
   bool is_first = true;
   for (int number = int(blockIdx.x); number < s.tiles; number += int(gridDim.x)) {
     // The first stage is free at first, the others when the weights have been read.
-    if (stage > 0) barrier_wait(memory.empty + 8 * stage, phase);
-    if (stage == 0 && !is_first) barrier_wait(memory.empty, phase ^ 1);
+    if (ring.stage > 0) barrier_wait(memory.empty + 8 * ring.stage, ring.phase);
+    if (ring.stage == 0 && !is_first) barrier_wait(memory.empty, ring.phase ^ 1);
     is_first = false;
     const Tile tile(s, number, L::rows);
-    barrier_expect(memory.full + 8 * stage, L::tile_bytes);
-    load_tile(memory.tile(stage), source, memory.full + 8 * stage, 0, tile.w - s.padding_w,
-              tile.h - s.padding_h, tile.image);
-    if (++stage == L::stages) {
-      stage = 0;
-      phase ^= 1;
-    }
+    const uint32_t full = memory.full + 8 * ring.stage;
+    barrier_expect(full, L::tile_bytes);
+    load_tile(memory.tile(ring.stage), source, full, 0, tile.w - s.padding_w, tile.h - s.padding_h,
+              tile.image);
+    ring.advance(L::stages);
   }
 }
 
@@ -154,12 +152,13 @@ __device__ void convolve_tiles(const L& memory, const uint32_t (&a)[depth_steps]
   const int thread = int(threadIdx.x) - loader_threads, own = thread / group_threads;
   const bool is_first_lane = thread % 32 == 0, is_first = thread % group_threads == 0;
   const uint32_t staging = memory.results + own * L::result_bytes;
-  int stage = 0, phase = 0, turn_phase = own == 0 ? 1 : 0;
+  Ring ring;
+  int turn_phase = own == 0 ? 1 : 0;
   int next = 0;  // whose turn the next columns are
   for (int number = int(blockIdx.x); number < s.tiles; number += int(gridDim.x)) {
     const Tile tile(s, number, L::rows);
     const int groups = min(tile_w / group_w, (s.w - tile.w + group_w - 1) / group_w);
-    barrier_wait(memory.full + 8 * stage, phase);
+    barrier_wait(memory.full + 8 * ring.stage, ring.phase);
     bool is_read = false;
     for (int group = next == own ? 0 : 1; group < groups; group += 2) {
       float sums[L::n / 2];
@@ -167,13 +166,13 @@ __device__ void convolve_tiles(const L& memory, const uint32_t (&a)[depth_steps]
       for (int i = 0; i < L::n / 2; ++i) sums[i] = 0;
       barrier_wait(memory.turn + 8 * own, turn_phase);
       turn_phase ^= 1;
-      multiply_windows<T, L::n>(sums, a, memory.tile(stage) + group * group_w * row_bytes);
+      multiply_windows<T, L::n>(sums, a, memory.tile(ring.stage) + group * group_w * row_bytes);
       if (is_first_lane) barrier_arrive(memory.turn + 8 * (own ^ 1));
       wait_for_products();
       pin(sums);
       if (group + 2 >= groups) {
         is_read = true;
-        if (is_first_lane) barrier_arrive(memory.empty + 8 * stage);
+        if (is_first_lane) barrier_arrive(memory.empty + 8 * ring.stage);
       }
       if (is_first) wait_for_reads();  // of the result before
       sync_threads(2 + own, group_threads);
@@ -184,12 +183,10 @@ __device__ void convolve_tiles(const L& memory, const uint32_t (&a)[depth_steps]
         store_tile(result, staging, 0, tile.w + group * group_w, tile.h, tile.image);
       }
     }
-    if (!is_read && is_first_lane) barrier_arrive(memory.empty + 8 * stage);
+    __syncwarp();  // no lane waits for this tile any more
+    if (!is_read && is_first_lane) barrier_arrive(memory.empty + 8 * ring.stage);
     next = (next + groups) & 1;
-    if (++stage == L::stages) {
-      stage = 0;
-      phase ^= 1;
-    }
+    ring.advance(L::stages);
   }
   if (is_first) wait_for_stores();
 }
@@ -294,10 +291,10 @@ bool wide_can_run(const Context& context, const ConvProblem& p) {
   const bool has_its_shape = p.c == channels && p.o == channels && p.groups == 1 && p.kh == 3 &&
                              p.kw == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
                              p.dilation_w == 1 && p.padding_h <= 2 && p.padding_w <= 2;
-  if (p.direction == ConvDirection::backward_weight && !wide_weight_can_run(p)) return false;
   return context.properties.major == 9 && context.properties.minor == 0 && is_16_bit &&
-         is_aligned && has_its_shape && p.n * p.h * p.w < int64_t(1) << 31 &&
-         p.n * p.oh * p.ow < int64_t(1) << 31;
+         is_aligned && has_its_shape && p.h > 0 && p.w > 0 && p.n * p.h * p.w < int64_t(1) << 31 &&
+         p.n * p.oh * p.ow < int64_t(1) << 31 &&
+         (p.direction != ConvDirection::backward_weight || wide_weight_can_run(context, p));
 }
 
 size_t wide_workspace(const Context& context, const ConvProblem& p) {

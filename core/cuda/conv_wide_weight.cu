@@ -18,16 +18,16 @@ namespace {
 // and of x with the pixels around them (Note [Rows of 128 bytes]).
 // Pixels of dy that no image has would be zero times what x has there, which is NaN for infinity,
 // so only sizes without them are taken. A block has a stretch of pairs of rows and leaves its sums
-// in the workspace; a second launch adds them up in the order of blocks.
+// in the workspace; a second launch adds them up, always in the same order.
 
 constexpr int channels = 64, taps = 9, row_bytes = channels * 2;
 constexpr int summing_threads = 3 * 128, threads = summing_threads + 32;
 constexpr int fours = 24;  // of a thread's 96 sums
 constexpr int sum_bytes = fours * summing_threads * 16;
 constexpr int most_columns = 64, tile_pixels = 256, most_stages = 3;
+constexpr int beside_stages = 1024 + 2 * 8 * most_stages;  // alignment and barriers
 
 struct Plan {
-  int w;  // of dy
   int padding_h, padding_w;
   int columns, rows;  // of a tile of dy: columns in eights, rows in pairs
   int strips, pairs;  // strips of so many columns in an image, pairs of rows in a strip
@@ -77,17 +77,15 @@ __device__ void load_tiles(const CUtensorMap* x, const CUtensorMap* dy, const Pl
                            const Memory& memory) {
   Walk walk(p);
   Tile tile;
-  int stage = 0, phase = 0;
+  Ring ring;
   for (int i = 0; walk.next(tile); ++i) {
-    if (i >= p.stages) barrier_wait(memory.empty + 8 * stage, phase ^ 1);
-    const uint32_t to = memory.tiles + stage * p.stage_bytes, full = memory.full + 8 * stage;
+    if (i >= p.stages) barrier_wait(memory.empty + 8 * ring.stage, ring.phase ^ 1);
+    const uint32_t to = memory.tiles + ring.stage * p.stage_bytes;
+    const uint32_t full = memory.full + 8 * ring.stage;
     barrier_expect(full, p.x_bytes + p.dy_bytes);
     load_tile(to, x, full, 0, tile.column - p.padding_w, tile.row - p.padding_h, tile.image);
     load_tile(to + p.dy_at, dy, full, 0, tile.column, tile.row, tile.image);
-    if (++stage == p.stages) {
-      stage = 0;
-      phase ^= 1;
-    }
+    ring.advance(p.stages);
   }
 }
 
@@ -103,12 +101,12 @@ __device__ void multiply_tiles(float (&sums)[96], const Plan& p, int kh, const M
   const bool is_first_lane = threadIdx.x % 32 == 0;
   Walk walk(p);
   Tile tile;
-  int stage = 0, phase = 0, before = -1;
+  Ring ring;
+  int before = -1;
   while (walk.next(tile)) {
-    const int columns = min(p.columns, p.w - tile.column);
-    const int across = p.along ? (columns + 15) / 16 : (columns + 7) / 8;
+    const int across = p.columns / (p.along ? 16 : 8);
     const int down = p.along ? 2 * tile.pairs : tile.pairs, steps = across * down;
-    const uint32_t at = memory.tiles + stage * p.stage_bytes;
+    const uint32_t at = memory.tiles + ring.stage * p.stage_bytes;
     // From one tap to the next, and between blocks of columns of dy, which has one: a pixel.
     uint32_t x = descriptor_low(at, row_bytes) + kh * x_row;
     uint32_t dy = descriptor_low(at + p.dy_at, row_bytes);
@@ -125,17 +123,14 @@ __device__ void multiply_tiles(float (&sums)[96], const Plan& p, int kh, const M
         left = down;
       }
     };
-    barrier_wait(memory.full + 8 * stage, phase);
+    barrier_wait(memory.full + 8 * ring.stage, ring.phase);
     step();
     wait_for_products<1>();  // the tile before is done
     if (before >= 0 && is_first_lane) barrier_arrive(memory.empty + 8 * before);
 #pragma unroll 1
     for (int i = 1; i < steps; ++i) step();
-    before = stage;
-    if (++stage == p.stages) {
-      stage = 0;
-      phase ^= 1;
-    }
+    before = ring.stage;
+    ring.advance(p.stages);
   }
   wait_for_products<0>();
 }
@@ -210,8 +205,8 @@ __global__ void __launch_bounds__(32 * adding_warps)
 
 int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
-Plan plan_of(const ConvProblem& p) {
-  Plan plan{.w = int(p.ow), .padding_h = int(p.padding_h), .padding_w = int(p.padding_w)};
+Plan plan_of(const Context& context, const ConvProblem& p) {
+  Plan plan{.padding_h = int(p.padding_h), .padding_w = int(p.padding_w)};
   plan.strips = int(divide_up(p.ow, most_columns));
   plan.columns = int(round_up(divide_up(p.ow, plan.strips), 8));
   plan.along = plan.columns % 16 == 0;
@@ -222,6 +217,8 @@ Plan plan_of(const ConvProblem& p) {
   plan.dy_bytes = plan.rows * plan.columns * row_bytes;
   plan.dy_at = int(round_up(plan.x_bytes, 1024));
   plan.stage_bytes = int(round_up(plan.dy_at + plan.dy_bytes, 1024));
+  const int room = int(context.properties.sharedMemPerBlockOptin) - beside_stages;
+  plan.stages = std::min(most_stages, room / plan.stage_bytes);
   return plan;
 }
 
@@ -232,14 +229,11 @@ int blocks_of(const Context& context, const Plan& plan) {
 template <class T>
 void run(const Context& context, const ConvProblem& p, const ConvOperands& operands,
          float4* partial) {
-  Plan plan = plan_of(p);
-  const int beside = 1024 + 2 * 8 * most_stages;
-  const int room = int(context.properties.sharedMemPerBlockOptin) - beside;
-  plan.stages = std::min(most_stages, room / plan.stage_bytes);
+  const Plan plan = plan_of(context, p);
   const int64_t x_sizes[] = {channels, p.w, p.h, p.n}, dy_sizes[] = {channels, p.ow, p.oh, p.n};
   const int64_t x_box[] = {channels, plan.columns + 2, plan.rows + 2, 1};
   const int64_t dy_box[] = {channels, plan.columns, plan.rows, 1};
-  const int shared_bytes = plan.stages * plan.stage_bytes + beside;
+  const int shared_bytes = plan.stages * plan.stage_bytes + beside_stages;
   const int blocks = blocks_of(context, plan);
   const auto kernel = sum_wide_products<T>;
   ADRET_CHECK(
@@ -256,13 +250,15 @@ void run(const Context& context, const ConvProblem& p, const ConvOperands& opera
 
 }  // namespace
 
-bool wide_weight_can_run(const ConvProblem& p) {
-  const Plan plan = plan_of(p);
-  return p.oh % 2 == 0 && p.ow == plan.strips * plan.columns;
+bool wide_weight_can_run(const Context& context, const ConvProblem& p) {
+  if (p.oh == 0 || p.ow == 0) return false;
+  const Plan plan = plan_of(context, p);
+  // A stage is free when the next one's first product is done, so there must be two.
+  return p.oh % 2 == 0 && p.ow == plan.strips * plan.columns && plan.stages >= 2;
 }
 
 size_t wide_weight_workspace(const Context& context, const ConvProblem& p) {
-  return size_t(blocks_of(context, plan_of(p))) * sum_bytes;
+  return size_t(blocks_of(context, plan_of(context, p))) * sum_bytes;
 }
 
 void run_wide_weight(const Context& context, const ConvProblem& p, const ConvOperands& operands,

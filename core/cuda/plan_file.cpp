@@ -19,7 +19,7 @@
 namespace adret::cuda {
 namespace {
 
-constexpr int schema = 1;
+constexpr int schema = 2;
 
 using namespace std::chrono_literals;
 

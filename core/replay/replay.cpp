@@ -6,6 +6,7 @@
 #include <adret/core/replay/schedule.h>
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 namespace adret {
@@ -41,7 +42,6 @@ std::vector<bool> find_constants(const std::vector<ListedCall>& list, const Numb
 // Note [Memory beside a lane]
 // What a call of lane 1 touches stays in its place for a while, or the next call of lane 0 that
 // would take the place had to wait for it: as long as the block grows little by it.
-constexpr size_t longest_hold = 1 << 20;
 constexpr size_t small_block = size_t(32) << 20;
 
 }  // namespace
@@ -143,7 +143,7 @@ class Replay::Draft {
 
   void plan() {
     const size_t plain = plan_memory(lifetimes(0), alignment).bytes;
-    for (size_t hold = longest_hold;; hold /= 2) {
+    for (size_t hold = std::bit_ceil(entries_.size());; hold /= 2) {
       const std::vector<Lifetime> lives = lifetimes(hold);
       plan_ = plan_memory(lives, alignment);
       peak_bytes_ = adret::peak_bytes(lives, alignment);

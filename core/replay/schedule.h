@@ -19,7 +19,8 @@ struct Scheduled {
   std::vector<size_t> after;  // calls of the other lane, each of them before this one in the list
 };
 
-// Whether a call is one for lane 1.
+// Whether a call is one for lane 1. One of its kind may be in lane 0 as well: what its kernels
+// count in device memory must be apart for each lane.
 bool runs_beside(const Kernel& call);
 
 // The lanes are given; what is worked out is which calls must wait for which of the other lane, as

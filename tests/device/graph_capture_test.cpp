@@ -236,29 +236,35 @@ TEST_F(Captured, LanesWaitForWhatTheyAreTold) {
 // Kernels that count blocks in device memory, in two lanes at once, of unequal length.
 TEST_F(Captured, GradientsOfWeightsMayRunInBothLanes) {
   struct Layer {
-    Tensor x, dy, dweight = Tensor::zeros({16, 5, 5, 6}, {.dtype = DType::bf16, .device = second});
-    explicit Layer(int64_t batch)
-        : x(noise({batch, 14, 14, 6}, 1).to(DType::bf16).to(second)),
-          dy(noise({batch, 10, 10, 16}, 2).to(DType::bf16).to(second)) {}
-    void run() const {
-      adret::run(kernels::Conv2dBackwardWeight{.x = x, .dy = dy, .dweight = dweight});
+    Tensor x, dy, dweight, dbias;
+    Layer(int64_t batch, int64_t channels, int64_t outputs)
+        : x(noise({batch, 10, 10, channels}, 1).to(DType::bf16).to(second)),
+          dy(noise({batch, 8, 8, outputs}, 2).to(DType::bf16).to(second)),
+          dweight(Tensor::zeros({outputs, 3, 3, channels}, {DType::bf16, second})),
+          dbias(Tensor::zeros({outputs}, {DType::bf16, second})) {}
+    void run() const { adret::run(kernels::Conv2dBackwardWeight{x, dy, dweight, dbias}); }
+    std::vector<float> result() const {
+      return concatenate({dweight.reshape({-1}), dbias}, 0).to(DType::f32).to_vector();
     }
-    std::vector<float> result() const { return dweight.to(DType::f32).to_vector(); }
   };
-  const Layer layers[] = {Layer(256), Layer(192)};
-  for (const Layer& layer : layers) layer.run();
-  const std::vector<float> expected[] = {layers[0].result(), layers[1].result()};
+  // Of many channels the bias has a kernel of its own.
+  const Layer layers[] = {{256, 6, 16}, {192, 6, 16}, {256, 64, 64}, {192, 64, 64}};
+  std::vector<std::vector<float>> expected;
+  for (const Layer& layer : layers) {
+    layer.run();
+    expected.push_back(layer.result());
+  }
   const auto graph = services.capture([&](GraphOrder& order) {
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 16; ++i) {
       order.lane(i % 2, {});
-      layers[i % 2].run();
+      layers[i % 4].run();
     }
   });
   const NoGrad guard;
   for (int launch = 0; launch < 20; ++launch) {
     for (const Layer& layer : layers) fill_(layer.dweight, 0);
     graph->launch();
-    for (int i = 0; i < 2; ++i) ASSERT_EQ(layers[i].result(), expected[i]) << launch;
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(layers[i].result(), expected[i]) << launch;
   }
 }
 
