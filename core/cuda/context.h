@@ -75,8 +75,8 @@ class Context {
   const cudaDeviceProp properties;
   const Stream compute, copy;
   CaptureGate capture_gate;
-  // Of what is captured now (GraphOrder::lane): kernels of two lanes run at once, so those that
-  // count blocks in device memory have counters for each.
+  // Of what is captured now (GraphOrder::lane). Kernels of two lanes run at once, so those that may
+  // be in either (runs_beside) have the counters that they keep in device memory for each.
   int lane = 0;
 
   Device device() const { return Device::cuda(uint8_t(index)); }

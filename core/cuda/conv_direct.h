@@ -1,5 +1,5 @@
-// Our own convolution kernels: for everything that cuDNN has no engine for, and for small problems,
-// where they are faster.
+// Our own convolution kernels: for everything that cuDNN has no engine for, and where they are
+// faster: small problems, and 64 channels on Hopper.
 #pragma once
 
 #include <adret/core/cuda/context.h>
