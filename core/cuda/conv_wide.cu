@@ -2,6 +2,7 @@
 // of the input, which is the same with turned weights. Compiled for sm_90a.
 #include <adret/core/cuda/conv_own.h>
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/tensor_core.h>
 #include <adret/core/cuda/tensor_map.h>
 #include <adret/core/cuda/wgmma.h>
 
@@ -28,8 +29,7 @@ constexpr int depth_steps = taps * channels / 16;
 constexpr int loader_threads = 128, group_threads = 128;
 constexpr int threads = loader_threads + 2 * group_threads;
 
-// By the rows of a tile. The weights first come to where stages but the first, and results, will
-// be.
+// By the rows of a tile. The weights first come to where the stages behind the first one will be.
 template <int rows_>
 struct Layout {
   static constexpr int rows = rows_, n = group_w * rows, stages = rows <= 8 ? 4 : 2;
@@ -38,7 +38,7 @@ struct Layout {
   static constexpr int result_bytes = n * row_bytes;
   static constexpr int barriers = 3 + 2 * stages;
   static constexpr int shared_bytes = 1024 + stages * stage_bytes + 2 * result_bytes + barriers * 8;
-  static_assert((stages - 1) * stage_bytes + 2 * result_bytes >= weight_bytes);
+  static_assert((stages - 1) * stage_bytes >= weight_bytes);
 
   uint32_t tiles, weights, results, weights_full, turn, full, empty;
   __device__ explicit Layout(const void* memory)
@@ -101,8 +101,13 @@ __device__ void load_weights(uint32_t (&a)[depth_steps][4], const L& memory) {
     const int tap = turned ? taps - 1 - i / 4 : i / 4;
     const int m = warp * 16 + matrix % 2 * 8, k = i % 4 * 16 + matrix / 2 * 8;
     const int row = (turned ? k : m) + line, piece = (turned ? m : k) / 8;
-    load_matrices<turned>(
-        a[i], memory.weights + tap * tap_bytes + row * row_bytes + (piece ^ (row & 7)) * 16);
+    const uint32_t at =
+        memory.weights + tap * tap_bytes + row * row_bytes + (piece ^ (row & 7)) * 16;
+    if constexpr (turned) {
+      load_matrices_transposed(a[i], at);
+    } else {
+      load_matrices(a[i], at);
+    }
   }
 }
 

@@ -37,21 +37,29 @@ __device__ inline void wait_for_copies() {
 
 // -- fragments -----------------------------------------------------------------------------------
 
-// Four 8 x 8 matrices of 16 bits in shared memory; lane l gives the address of row l % 8 of matrix
-// l / 8, 16 bytes. A lane gets elements 2 (l % 4) and its neighbour of row l / 4 of each.
-__device__ inline void load_matrices(uint32_t (&to)[4], const void* row) {
+// Four 8 x 8 matrices of 16 bits in shared memory; lane l gives the address there of row l % 8 of
+// matrix l / 8, 16 bytes. A lane gets elements 2 (l % 4) and its neighbour of row l / 4 of each.
+__device__ inline void load_matrices(uint32_t (&to)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(unsigned(__cvta_generic_to_shared(row)))
+               : "r"(row)
                : "memory");
 }
 
 // The same of the matrices transposed.
-__device__ inline void load_matrices_transposed(uint32_t (&to)[4], const void* row) {
+__device__ inline void load_matrices_transposed(uint32_t (&to)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(unsigned(__cvta_generic_to_shared(row)))
+               : "r"(row)
                : "memory");
+}
+
+// The same by pointers.
+__device__ inline void load_matrices(uint32_t (&to)[4], const void* row) {
+  load_matrices(to, uint32_t(__cvta_generic_to_shared(row)));
+}
+__device__ inline void load_matrices_transposed(uint32_t (&to)[4], const void* row) {
+  load_matrices_transposed(to, uint32_t(__cvta_generic_to_shared(row)));
 }
 
 // The bits of an f32, rounded to TF32's 10 bits of mantissa: to nearest, as the tensor cores

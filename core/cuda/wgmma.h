@@ -12,23 +12,7 @@ namespace adret::cuda {
 
 // -- matrices ------------------------------------------------------------------------------------
 
-// Four 8 x 8 matrices of 16 bits, turned or not; lane l gives the address of row l % 8 of matrix
-// l / 8. A lane gets elements 2 (l % 4) and its neighbour of row l / 4 of each.
-template <bool turned>
-__device__ inline void load_matrices(uint32_t (&to)[4], uint32_t row) {
-  if constexpr (turned) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-  }
-}
-// The other way, turned.
+// The other way than load_matrices_transposed.
 __device__ inline void store_matrices_turned(uint32_t row, const uint32_t (&from)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
                "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
