@@ -48,7 +48,7 @@ class Stack {
 Tensor gather(const Tensor& x, const Tensor& indices) {
   Tensor y =
       Tensor::empty(x.shape().with(0, indices.numel()), {.dtype = x.dtype(), .device = x.device()});
-  run(kernels::GatherRows{.x = x, .indices = indices, .y = y});
+  run(kernels::Gather{.x = x, .indices = indices, .y = y});
   return y;
 }
 

@@ -31,7 +31,7 @@ Batch ImageDataset::get_batch(const BatchRequest& request) const {
   const SampleIds samples(request.indices, request.epoch, inputs().device());
   const Tensor labels = Tensor::empty(targets().shape().with(0, samples.ids.numel()),
                                       {.dtype = targets().dtype(), .device = targets().device()});
-  run(kernels::GatherRows{.x = targets(), .indices = samples.ids, .y = labels});
+  run(kernels::Gather{.x = targets(), .indices = samples.ids, .y = labels});
   return {.inputs = augment_->gather(inputs(), samples),
           .targets = labels,
           .indices = {request.indices.begin(), request.indices.end()},

@@ -133,7 +133,7 @@ void run(const kernels::CopyRuns& call) {
                });
 }
 
-void run(const kernels::GatherRows& call) {
+void run(const kernels::Gather& call) {
   const int64_t rows = call.indices.numel();
   if (call.y.numel() == 0) return;
   const int64_t length = call.y.numel() / rows;

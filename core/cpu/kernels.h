@@ -35,7 +35,7 @@ void run(const kernels::CrossEntropyForward&);
 void run(const kernels::CrossEntropyBackward&);
 void run(const kernels::Permute&);
 void run(const kernels::CopyRuns&);
-void run(const kernels::GatherRows&);
+void run(const kernels::Gather&);
 void run(const kernels::RandomUniform&);
 void run(const kernels::RandomNormal&);
 void run(const kernels::DropoutForward&);
@@ -60,6 +60,14 @@ void run(const kernels::Arange&);
 void run(const kernels::Select&);
 void run(const kernels::Extreme&);
 void run(const kernels::Scan&);
+void run(const kernels::Remap&);
+void run(const kernels::RemapBackward&);
+void run(const kernels::Scatter&);
+void run(const kernels::Sort&);
+void run(const kernels::GroupNormForward&);
+void run(const kernels::GroupNormBackward&);
+void run(const kernels::AttentionForward&);
+void run(const kernels::AttentionBackward&);
 void run(const kernels::Custom&);
 
 }  // namespace adret::cpu

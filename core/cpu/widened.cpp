@@ -19,7 +19,7 @@ constexpr bool is_one_of = (std::is_same_v<K, List> || ...);
 template <class K>
 bool takes_16_bits(const K&) {
   return is_one_of<K, kernels::Fill, kernels::Copy, kernels::Cast, kernels::Broadcast,
-                   kernels::Permute, kernels::CopyRuns, kernels::GatherRows, kernels::RandomUniform,
+                   kernels::Permute, kernels::CopyRuns, kernels::Gather, kernels::RandomUniform,
                    kernels::RandomNormal, kernels::DropoutForward, kernels::DropoutBackward,
                    kernels::MuonDirection, kernels::MuonStep, kernels::AugmentImages,
                    kernels::MixImages, kernels::Arange, kernels::Select, kernels::Custom>;

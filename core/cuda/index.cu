@@ -166,7 +166,7 @@ void run(Context& context, const kernels::CopyRuns& call) {
   });
 }
 
-void run(Context& context, const kernels::GatherRows& call) {
+void run(Context& context, const kernels::Gather& call) {
   if (call.y.numel() == 0) return;
   const int64_t rows = call.indices.numel(), bytes = int64_t(call.y.bytes()) / rows;
   const int64_t unit = int64_t(common_unit(uintptr_t(call.x.data), uintptr_t(call.y.data), bytes));

@@ -36,7 +36,7 @@ void run(Context&, const kernels::CrossEntropyForward&);
 void run(Context&, const kernels::CrossEntropyBackward&);
 void run(Context&, const kernels::Permute&);
 void run(Context&, const kernels::CopyRuns&);
-void run(Context&, const kernels::GatherRows&);
+void run(Context&, const kernels::Gather&);
 void run(Context&, const kernels::RandomUniform&);
 void run(Context&, const kernels::RandomNormal&);
 void run(Context&, const kernels::DropoutForward&);
@@ -61,6 +61,14 @@ void run(Context&, const kernels::Arange&);
 void run(Context&, const kernels::Select&);
 void run(Context&, const kernels::Extreme&);
 void run(Context&, const kernels::Scan&);
+void run(Context&, const kernels::Remap&);
+void run(Context&, const kernels::RemapBackward&);
+void run(Context&, const kernels::Scatter&);
+void run(Context&, const kernels::Sort&);
+void run(Context&, const kernels::GroupNormForward&);
+void run(Context&, const kernels::GroupNormBackward&);
+void run(Context&, const kernels::AttentionForward&);
+void run(Context&, const kernels::AttentionBackward&);
 void run(Context&, const kernels::Custom&);
 
 }  // namespace adret::cuda

@@ -207,6 +207,33 @@ std::string to_string(const AugmentParams& p) {
   return text;
 }
 
+const char* to_string(PadMode mode) {
+  switch (mode) {
+    case PadMode::constant: return "constant";
+    case PadMode::reflect: return "reflect";
+    case PadMode::replicate: return "replicate";
+    case PadMode::circular: return "circular";
+  }
+  return "?";
+}
+
+const char* to_string(ScatterMode mode) {
+  switch (mode) {
+    case ScatterMode::assign: return "assign";
+    case ScatterMode::add: return "add";
+    case ScatterMode::sum: return "sum";
+  }
+  return "?";
+}
+
+std::string to_string(const RemapParams& p, int rank) {
+  std::string text = to_string(p.mode);
+  if (p.mode == PadMode::constant) text += fmt::format(" {}", p.value);
+  for (int i = 0; i < rank; ++i)
+    text += fmt::format(" {}{:+}i", p.start[size_t(i)], p.step[size_t(i)]);
+  return text;
+}
+
 std::string to_string(const CrossEntropyParams& p) {
   return fmt::format("reduction {} label_smoothing {} ignore_index {}", to_string(p.reduction),
                      p.label_smoothing, p.ignore_index);
@@ -229,6 +256,12 @@ std::string draw(const RandomKey& key) {
 
 }  // namespace
 
+std::string to_string(const AttentionParams& p) {
+  std::string text = fmt::format("scale {}{}", p.scale, p.causal ? " causal" : "");
+  if (p.dropout > 0) text += fmt::format(" dropout {} {}", p.dropout, draw(p.key));
+  return text + suffix(p.math);
+}
+
 std::vector<Operand> Custom::inputs() const { return named("in", in); }
 std::vector<Operand> Custom::outputs() const { return named("out", out); }
 
@@ -244,6 +277,31 @@ std::string Binary::params() const { return to_string(op); }
 std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
 std::string Extreme::params() const {
   return fmt::format("{} dim {}", largest ? "max" : "min", dim);
+}
+std::string Gather::params() const { return fmt::format("dim {}", dim); }
+std::string Scatter::params() const { return fmt::format("dim {} {}", dim, to_string(mode)); }
+std::string Sort::params() const {
+  return fmt::format("dim {}{}", dim, descending ? " descending" : "");
+}
+std::string GroupNormForward::params() const {
+  return fmt::format("groups {} epsilon {}{}", groups, epsilon, centered ? "" : " not centered");
+}
+std::string GroupNormBackward::params() const {
+  return fmt::format("groups {}{}", groups, centered ? "" : " not centered");
+}
+namespace {
+
+// Two products of the scores' size forward, of which causal leaves half.
+double attention_flops(const TensorView& q, int64_t keys, bool causal) {
+  return 4.0 * double(q.numel()) / (q.shape.rank() == 5 ? 3 : 1) * double(keys) *
+         (causal ? 0.5 : 1);
+}
+
+}  // namespace
+
+double AttentionForward::flops() const { return attention_flops(q, keys(), attention.causal); }
+double AttentionBackward::flops() const {
+  return 2.5 * attention_flops(q, keys(), attention.causal);
 }
 std::string Scan::params() const { return fmt::format("dim {}{}", dim, reverse ? " reverse" : ""); }
 std::string Matmul::params() const {

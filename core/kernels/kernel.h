@@ -2,9 +2,11 @@
 #pragma once
 
 #include <adret/core/backend.h>
+#include <adret/core/kernels/attention.h>
 #include <adret/core/kernels/conv.h>
 #include <adret/core/kernels/custom.h>
 #include <adret/core/kernels/elementwise.h>
+#include <adret/core/kernels/group_norm.h>
 #include <adret/core/kernels/image.h>
 #include <adret/core/kernels/index.h>
 #include <adret/core/kernels/loss.h>
@@ -26,17 +28,17 @@
 namespace adret {
 
 namespace kernels {
-using AnyKernel =
-    std::variant<Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul,
-                 LinearForward, LinearBackwardInput, LinearBackwardWeight, Conv2dForward,
-                 Conv2dBackwardInput, Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward,
-                 MaxPool2dGather, AvgPool2dForward, AvgPool2dBackward, BatchNormForward,
-                 BatchNormInference, BatchNormBackward, SoftmaxForward, SoftmaxBackward,
-                 CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, GatherRows,
-                 RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep,
-                 GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages,
-                 UpdateLossScale, AverageWeights, RmsStep, LionStep, LambStep, ResampleImages,
-                 JitterColors, MixImages, Arange, Select, Extreme, Scan, Custom>;
+using AnyKernel = std::variant<
+    Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul, LinearForward,
+    LinearBackwardInput, LinearBackwardWeight, Conv2dForward, Conv2dBackwardInput,
+    Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward, MaxPool2dGather, AvgPool2dForward,
+    AvgPool2dBackward, BatchNormForward, BatchNormInference, BatchNormBackward, SoftmaxForward,
+    SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, Gather,
+    RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm,
+    ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages, UpdateLossScale,
+    AverageWeights, RmsStep, LionStep, LambStep, ResampleImages, JitterColors, MixImages, Arange,
+    Select, Extreme, Scan, Remap, RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward,
+    AttentionForward, AttentionBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

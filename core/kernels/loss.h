@@ -22,16 +22,19 @@ std::string to_string(const CrossEntropyParams& params);
 // Per sample: log_sum_exp(x) - sum_c target_c x_c; logits (N, C), labels (N) i32 or i64 within
 // 0..C-1 or ignore_index. loss is a scalar, or (N) without reduction; the mean is over the samples
 // that count, 0 when there are none. log_sum_exp (N) and the number that count (`counted`, scalar)
-// are kept for the backward; all three are f32, f64 for f64 logits.
-// A label out of range, which callers refuse, makes that sample's loss and gradient NaN.
-// If `dlogits` is defined, it gets the gradient too, as of CrossEntropyBackward for `dloss`.
+// are kept for the backward; all three are f32, f64 for f64 logits. With class_weights (C), of
+// loss's dtype, or undefined: target_c is times class_weights_c, and the mean is divided by the sum
+// of class_weights[label] over the samples that count, which `counted` is then. A label out of
+// range, which callers refuse, makes that sample's loss and gradient NaN. If `dlogits` is defined,
+// it gets the gradient too, as of CrossEntropyBackward for `dloss`.
 struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy_forward";
-  TensorView logits, labels, loss, log_sum_exp, counted, dloss, dlogits;
+  TensorView logits, labels, class_weights, loss, log_sum_exp, counted, dloss, dlogits;
   CrossEntropyParams loss_params;
 
   auto inputs() const {
-    return operands(Operand{"logits", logits}, Operand{"labels", labels}, Operand{"dloss", dloss});
+    return operands(Operand{"logits", logits}, Operand{"labels", labels},
+                    Operand{"class_weights", class_weights}, Operand{"dloss", dloss});
   }
   auto outputs() const {
     return operands(Operand{"loss", loss}, Operand{"log_sum_exp", log_sum_exp},
@@ -44,13 +47,13 @@ struct CrossEntropyForward {
 // dlogits = (softmax - target) * dloss, divided by `counted` for the mean.
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
-  TensorView logits, labels, log_sum_exp, counted, dloss, dlogits;
+  TensorView logits, labels, class_weights, log_sum_exp, counted, dloss, dlogits;
   CrossEntropyParams loss_params;
 
   auto inputs() const {
     return operands(Operand{"logits", logits}, Operand{"labels", labels},
-                    Operand{"log_sum_exp", log_sum_exp}, Operand{"counted", counted},
-                    Operand{"dloss", dloss});
+                    Operand{"class_weights", class_weights}, Operand{"log_sum_exp", log_sum_exp},
+                    Operand{"counted", counted}, Operand{"dloss", dloss});
   }
   auto outputs() const { return operands(Operand{"dlogits", dlogits}); }
   double flops() const { return 4.0 * double(logits.numel()); }
