@@ -1,40 +1,11 @@
 #!/usr/bin/env python3
-"""Makes functions.safetensors beside it: for each case of tests/support/functions.cpp inputs, PyTorch's
-result in f64, and the gradients of sum(result * weights).
-
-tests/golden/make_functions.py   (made with PyTorch 1.13)
-
-"name:0", "name:1" ... are the inputs, exact in f32; "name:y" is the result; "name:d0" ... are the
-gradients of the inputs that have one. The weights are those of sequence(shape, 3) in
-tests/support/gradients.cpp. What is before a "/" in a name is the function.
-"""
-from pathlib import Path
-
+"""Makes functions.safetensors beside it (see function_golden.py) with PyTorch 1.13."""
 import torch
 import torch.nn.functional as F
 
-import safetensors_file
+from function_golden import case, normal, numbers, uniform, write
 
-HERE = Path(__file__).parent
-DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.int32: "I32", torch.bool: "BOOL"}
 INF, NAN = float("inf"), float("nan")
-CASES = []
-
-
-def case(name, function, *inputs):
-    CASES.append((name, function, inputs))
-
-
-def normal(*shape, scale=1.0, shift=0.0):
-    return (torch.randn(shape) * scale + shift).to(torch.float32).double()
-
-
-def uniform(low, high, *shape):
-    return (torch.rand(shape) * (high - low) + low).to(torch.float32).double()
-
-
-def numbers(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def unary_cases():
@@ -217,30 +188,6 @@ def creation_cases():
     case("one_hot", lambda x: F.one_hot(x, 5), torch.tensor([[0, 3], [4, 1]]))
 
 
-def weights(shape):
-    count = torch.Size(shape).numel()
-    return torch.tensor([((37 * i + 3) % 101 - 50.5) / 32 for i in range(count)], dtype=torch.float64).reshape(shape)
-
-
-def main():
-    torch.manual_seed(7)
-    for make in (unary_cases, activation_cases, binary_cases, logic_cases, reduce_cases, shape_cases, creation_cases):
-        make()
-    tensors = {}
-    for name, function, inputs in CASES:
-        leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
-        y = function(*leaves)
-        found = {str(i): x for i, x in enumerate(inputs)} | {"y": y.detach()}
-        if y.requires_grad:
-            (y * weights(y.shape)).sum().backward()
-            found |= {f"d{i}": x.grad for i, x in enumerate(leaves) if x.grad is not None}
-        for key, tensor in found.items():
-            assert f"{name}:{key}" not in tensors, name
-            tensors[f"{name}:{key}"] = (DTYPES[tensor.dtype], tensor.shape, tensor.flatten().tolist())
-    # Booleans last, so that all others are aligned.
-    ordered = sorted(tensors.items(), key=lambda item: item[1][0] == "BOOL")
-    safetensors_file.write(HERE / "functions.safetensors", dict(ordered))
-
-
 if __name__ == "__main__":
-    main()
+    write("functions.safetensors",
+          (unary_cases, activation_cases, binary_cases, logic_cases, reduce_cases, shape_cases, creation_cases))

@@ -14,11 +14,13 @@
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/train/safetensors.h>
+#include <fmt/format.h>
 
 #include <limits>
 #include <map>
 #include <set>
 
+#include "tests/support/function_lists.h"
 #include "tests/support/mirror.h"
 
 namespace adret::test {
@@ -306,8 +308,11 @@ using Names = std::map<std::string, Tensor>;
 const Names& golden_tensors() {
   static const Names tensors = [] {
     Names named;
-    const auto file = source_dir() / "tests/golden/functions.safetensors";
-    for (const auto& [name, tensor] : read_tensors(file).tensors) named[name] = tensor;
+    for (const char* part : {"", "_shape", "_norm", "_loss", "_attention"}) {
+      const auto path =
+          source_dir() / "tests/golden" / fmt::format("functions{}.safetensors", part);
+      for (const auto& [name, tensor] : read_tensors(path).tensors) named[name] = tensor;
+    }
     return named;
   }();
   return tensors;
@@ -319,7 +324,8 @@ const std::vector<FunctionCase>& function_cases() {
   static const Cases all = [] {
     Cases list;
     for (const Cases& part : {unary_cases(), activation_cases(), binary_cases(), logic_cases(),
-                              reduce_cases(), line_cases(), shape_cases(), creation_cases()}) {
+                              reduce_cases(), line_cases(), shape_cases(), creation_cases(),
+                              rearrange_cases(), norm_cases(), loss_cases(), attention_cases()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

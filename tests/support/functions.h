@@ -11,7 +11,7 @@
 
 namespace adret::test {
 
-// tests/golden/make_functions.py computes the case of the same name; what is before a "/" in it is
+// tests/golden/make_functions*.py compute the case of the same name; what is before a "/" in it is
 // the function, which tools/list_functions goes by.
 struct FunctionCase {
   const char* name;
