@@ -23,7 +23,7 @@ TEST(Arange, HasAsManyNumbersAsFit) {
   EXPECT_EQ(arange(2, 2).shape(), (Shape{0}));
   EXPECT_EQ(arange(2, 0).shape(), (Shape{0}));
   expect_error<ShapeError>([] { return arange(0, 1, 0); },
-                           "[arange] 0 to 1 in steps of 0 never ends");
+                           "[arange] 0 to 1 in steps of 0 does not end");
   expect_error<ShapeError>([] { return arange(0, 1, 1, {.dtype = DType::boolean}); },
                            "[arange] dtype is boolean, wanted one of numbers");
 }
