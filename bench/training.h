@@ -1,16 +1,20 @@
 // The training steps that the benchmarks run: a case names a model, a batch and a precision.
 #pragma once
 
+#include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/core/tensor.h>
+#include <adret/layers/models/gpt2.h>
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>
 #include <adret/layers/models/mnist_cnn.h>
 #include <adret/layers/models/resnet.h>
+#include <adret/layers/models/vit.h>
+#include <adret/optim/adam.h>
 #include <adret/optim/sgd.h>
 #include <adret/train/step.h>
 
@@ -55,10 +59,12 @@ inline Case parse_case(const std::string& text, Device device) {
   return result;
 }
 
-// A model to be trained, and the images it takes.
+// A model to be trained, and the images it takes, or with `context` the tokens.
 struct Workload {
   std::unique_ptr<Module> model;
   int64_t size = 28, channels = 1, classes = 10;
+  int64_t context = 0;
+  bool adamw = false;  // as transformers are trained
 };
 
 inline Workload build(const std::string& name) {
@@ -75,8 +81,22 @@ inline Workload build(const std::string& name) {
             .channels = 3,
             .classes = imagenet.classes};
   }
+  if (name == "vit_s") {
+    return {.model = std::make_unique<Vit>(vit_small()),
+            .size = 224,
+            .channels = 3,
+            .classes = 1000,
+            .adamw = true};
+  }
+  if (name == "gpt2") {
+    const Gpt2Options options{.vocabulary = 50304, .dropout = 0};  // a multiple of 128
+    return {.model = std::make_unique<Gpt2>(options),
+            .classes = options.vocabulary,
+            .context = options.context,
+            .adamw = true};
+  }
   throw Error("[case] unknown workload " + name +
-              "; there are mlp, lenet, cnn, resnet18 and resnet50");
+              "; there are mlp, lenet, cnn, resnet18, resnet50, vit_s and gpt2");
 }
 
 inline Tensor random_images(const Shape& shape) {
@@ -92,45 +112,59 @@ inline Tensor random_labels(int64_t batch, int64_t classes) {
   return Tensor::from(labels, {batch});
 }
 
+// A batch of random inputs and labels.
+inline std::pair<Tensor, Tensor> random_batch(const Workload& workload, int64_t batch) {
+  if (workload.context > 0) {
+    const Shape tokens{batch, workload.context};
+    return {randint(0, workload.classes, tokens), randint(0, workload.classes, tokens)};
+  }
+  return {random_images({batch, workload.size, workload.size, workload.channels}),
+          random_labels(batch, workload.classes)};
+}
+
 // A model with its optimizer, and four batches of random data, on a device. A step is the forward
-// pass, cross-entropy, the backward pass and SGD with momentum; in the mode graph it is replayed.
+// pass, cross-entropy, the backward pass and SGD with momentum, or AdamW; in the mode graph it is
+// replayed.
 class Training {
  public:
   Training(const Case& test, Device device)
-      : step_([this](const Tensor& images, const Tensor& labels) { return learn(images, labels); },
+      : step_([this](const Tensor& inputs, const Tensor& labels) { return learn(inputs, labels); },
               {.mode = test.mode == "graph" ? StepMode::graph : StepMode::eager}) {
     Workload workload = build(test.workload);
     model_ = std::move(workload.model);
     random::manual_seed(0);
     model_->to(device);
     if (test.precision == "bf16") model_->to(DType::bf16);
-    optimizer_ = std::make_unique<Sgd>(
-        *model_, SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
-    const Shape images{test.batch, workload.size, workload.size, workload.channels};
+    if (workload.adamw) {
+      optimizer_ = std::make_unique<AdamW>(*model_, AdamWOptions{.lr = 3e-4});
+    } else {
+      optimizer_ = std::make_unique<Sgd>(
+          *model_, SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
+    }
     for (int i = 0; i < 4; ++i) {
-      batches_.emplace_back(random_images(images).to(device),
-                            random_labels(test.batch, workload.classes).to(device));
+      const auto [inputs, labels] = random_batch(workload, test.batch);
+      batches_.emplace_back(inputs.to(device), labels.to(device));
     }
   }
 
   void step(int i) {
-    const auto& [images, labels] = batches_[size_t(i % 4)];
+    const auto& [inputs, labels] = batches_[size_t(i % 4)];
     random::begin_step(i);
-    step_(images, labels);
+    step_(inputs, labels);
   }
   const StepReport& report() const { return step_.report(); }
 
  private:
-  Tensor learn(const Tensor& images, const Tensor& labels) {
+  Tensor learn(const Tensor& inputs, const Tensor& labels) {
     optimizer_->zero_grad();
-    const Tensor loss = cross_entropy(model_->call(images), labels);
+    const Tensor loss = cross_entropy(model_->call(inputs), labels);
     loss.backward();
     optimizer_->step();
     return loss;
   }
 
   std::unique_ptr<Module> model_;
-  std::unique_ptr<Sgd> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::pair<Tensor, Tensor>> batches_;
   Step step_;
 };

@@ -12,6 +12,7 @@ namespace adret {
 enum class FileLayout {
   same,
   conv_weight,  // (O, KH, KW, I) in memory, (O, I, KH, KW) in the file
+  transposed,   // (O, I) in memory, (I, O) in the file
 };
 
 // Shared by the module that registered it, the optimizer, and modules that tie their weights to it.

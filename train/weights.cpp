@@ -36,17 +36,28 @@ std::vector<Slot> slots_of(const Module& model) {
 }
 
 Tensor to_file_layout(const Tensor& tensor, FileLayout layout) {
-  return layout == FileLayout::conv_weight ? permute(tensor, {0, 3, 1, 2}) : tensor;
+  switch (layout) {
+    case FileLayout::conv_weight: return permute(tensor, {0, 3, 1, 2});
+    case FileLayout::transposed: return transpose(tensor, 0, 1);
+    default: return tensor;
+  }
 }
 
 Tensor from_file_layout(const Tensor& tensor, FileLayout layout) {
-  return layout == FileLayout::conv_weight ? permute(tensor, {0, 2, 3, 1}) : tensor;
+  switch (layout) {
+    case FileLayout::conv_weight: return permute(tensor, {0, 2, 3, 1});
+    case FileLayout::transposed: return transpose(tensor, 0, 1);
+    default: return tensor;
+  }
 }
 
 Shape file_shape(const Slot& slot) {
   const Shape& shape = slot.tensor.shape();
-  return slot.layout == FileLayout::conv_weight ? Shape{shape[0], shape[3], shape[1], shape[2]}
-                                                : shape;
+  switch (slot.layout) {
+    case FileLayout::conv_weight: return {shape[0], shape[3], shape[1], shape[2]};
+    case FileLayout::transposed: return {shape[1], shape[0]};
+    default: return shape;
+  }
 }
 
 std::string describe(const Shape& shape, DType dtype) {

@@ -50,6 +50,14 @@ Tensor gelu_backward(const Tensor& x, const Tensor& dy) {
   return dx;
 }
 
+// Of plain functions, to be differentiated again.
+Tensor gelu_tanh_backward(const Tensor& x, const Tensor& dy) {
+  const double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const double cubic = 0.044715 * linear;
+  const Tensor squared = square(x), s = sigmoid(x * affine(squared, cubic, linear));
+  return dy * (s + s * (1 - s) * x * affine(squared, 3 * cubic, linear));
+}
+
 }  // namespace
 
 Tensor activation_backward(UnaryOp op, const Tensor& saved, const Tensor& dy) {
@@ -61,6 +69,7 @@ Tensor activation_backward(UnaryOp op, const Tensor& saved, const Tensor& dy) {
     case UnaryOp::relu6: return dy * sign(saved) * sign(6 - saved);  // an output: 0 to 6
     case UnaryOp::sigmoid: return dy * saved * (1 - saved);
     case UnaryOp::tanh: return dy * (1 - square(saved));
+    case UnaryOp::gelu_tanh: return gelu_tanh_backward(saved, dy);
     default: return gelu_backward(saved, dy);
   }
 }
@@ -120,12 +129,7 @@ Tensor is_positive(const Tensor& x) { return greater(x, scalar_like(x, 0)); }
 Tensor composed(const Unary& call, const Tensor& x, const Tensor& dy) {
   const double alpha = call.alpha, beta = call.beta;
   switch (call.op) {
-    case UnaryOp::gelu_tanh: {
-      const double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-      const double cubic = 0.044715 * linear;
-      const Tensor squared = square(x), s = sigmoid(x * affine(squared, cubic, linear));
-      return dy * (s + s * (1 - s) * x * affine(squared, 3 * cubic, linear));
-    }
+    case UnaryOp::gelu_tanh: return gelu_tanh_backward(x, dy);
     case UnaryOp::silu: {
       const Tensor s = sigmoid(x);
       return dy * (s + s * (1 - s) * x);

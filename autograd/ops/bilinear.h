@@ -26,7 +26,7 @@ namespace adret {
 struct BilinearForward {
   const Tensor &x, &weight, &bias, &y;
   kernels::Activation activation = kernels::Activation::none;
-  Tensor before = {};  // gets what gelu is of, when the node needs it
+  Tensor before = {};  // gets what a gelu is of, when the node needs it
 };
 
 struct WeightGradients {
@@ -70,7 +70,7 @@ struct BilinearBackward final : Node {
     }
     return result;
   }
-  // The gradient of x * weight + bias. For gelu that is an output of its own, to which the second
+  // The gradient of x * weight + bias. For a gelu that is an output of its own, to which the second
   // derivative comes.
   Tensor before_activation(const std::vector<Tensor>& grads) {
     const Tensor dy =
@@ -84,7 +84,7 @@ struct BilinearBackward final : Node {
   P product;
   SavedTensor x, weight;
   kernels::Activation activation;
-  SavedOutput of_activation;  // y of relu, `before` of gelu
+  SavedOutput of_activation;  // y of relu, `before` of a gelu
 };
 
 template <class P>
@@ -134,7 +134,7 @@ template <class P>
 Tensor bilinear(const P& product, const BilinearForward& call) {
   const bool recorded = grad_enabled() && (call.x.requires_grad() || call.weight.requires_grad() ||
                                            (call.bias.defined() && call.bias.requires_grad()));
-  if (call.activation != kernels::Activation::gelu || !recorded) {
+  if (!is_gelu(call.activation) || !recorded) {
     product.forward(call);
     record<BilinearBackward<P>>({call.y}, {call.x, call.weight, call.bias}, product, call);
     return call.y;

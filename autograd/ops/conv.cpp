@@ -99,8 +99,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             .padding = options.padding,
                             .dilation = options.dilation,
                             .groups = options.groups};
-  if (options.activation == Activation::gelu) {
-    check::refuse("conv2d", "activation gelu, wanted none or relu; use gelu(conv2d(...))");
+  if (is_gelu(options.activation)) {
+    const char* const name = to_string(options.activation);
+    check::refuse("conv2d",
+                  fmt::format("activation {0}, wanted none or relu; use {0}(conv2d(...))", name));
   }
   check_params(params, weight.shape());
   check_channels(x.shape(), weight.shape(), params.groups);

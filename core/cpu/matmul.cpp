@@ -115,7 +115,7 @@ void run(const kernels::Matmul& call) {
 }
 
 void run(const kernels::LinearForward& call) {
-  if (call.before.defined() || call.activation == kernels::Activation::gelu) {
+  if (call.before.defined() || is_gelu(call.activation)) {
     kernels::LinearForward linear = call;
     linear.y = call.before.defined() ? call.before : call.y;
     linear.before = {};

@@ -22,6 +22,7 @@ Epilogue slope_of(kernels::Activation activation) {
     case kernels::Activation::none: return Epilogue::none;
     case kernels::Activation::relu: return Epilogue::relu_slope;
     case kernels::Activation::gelu: return Epilogue::gelu_slope;
+    case kernels::Activation::gelu_tanh: return Epilogue::gelu_tanh_slope;
   }
   return Epilogue::none;
 }
@@ -52,8 +53,18 @@ void run(Context& context, const kernels::Matmul& call) {
 
 void run(Context& context, const kernels::LinearForward& call) {
   if (call.y.numel() == 0) return;
-  // cuBLASLt's own GELU is the approximation by tanh: see docs/design.md.
-  if (call.before.defined() || call.activation == kernels::Activation::gelu) {
+  if (call.activation == kernels::Activation::gelu_tanh && call.bias.defined() &&
+      call.before.defined() && call.x.shape[1] > 0) {
+    return multiply(context,
+                    {.rows = call.y.shape[0],
+                     .columns = call.y.shape[1],
+                     .depth = call.x.shape[1],
+                     .transpose_b = true,
+                     .epilogue = Epilogue::bias_gelu_tanh,
+                     .math = call.math},
+                    {call.x, call.weight, call.y, call.bias, call.before});
+  }
+  if (call.before.defined() || is_gelu(call.activation)) {
     kernels::LinearForward linear = call;
     linear.y = call.before.defined() ? call.before : call.y;
     linear.before = {};

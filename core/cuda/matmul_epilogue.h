@@ -15,7 +15,8 @@ __device__ Accumulator<T> beside_at(Epilogue epilogue, const T* beside, int row,
     case Epilogue::bias:
     case Epilogue::bias_relu: return widen(beside[column]);
     case Epilogue::relu_slope:
-    case Epilogue::gelu_slope: return widen(beside[int64_t(row) * columns + column]);
+    case Epilogue::gelu_slope:
+    case Epilogue::gelu_tanh_slope: return widen(beside[int64_t(row) * columns + column]);
     default: return 0;
   }
 }
@@ -31,6 +32,8 @@ __device__ A after(Epilogue epilogue, A value, A beside) {
     case Epilogue::bias_relu: value += beside; return value < 0 ? A(0) : value;
     case Epilogue::relu_slope: return beside <= 0 ? A(0) : value;
     case Epilogue::gelu_slope: return value * gelu_slope(beside);
+    case Epilogue::gelu_tanh_slope: return value * gelu_tanh_slope(beside);
+    case Epilogue::bias_gelu_tanh: break;  // of cuBLASLt alone
   }
   return value;
 }

@@ -1,5 +1,6 @@
 // The table of plans, their making and their race.
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/cublas_epilogue.h>
 #include <adret/core/cuda/cublas_objects.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/libraries.h>
@@ -37,7 +38,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace_bytes = 0;
   bool fused = true;                   // the operation has the product's epilogue
-  const void* bias = nullptr;          // that the operation points to
+  Beside beside;                       // that the operation points to
   bool small = false;                  // multiply_small, without any of the above
   std::optional<TensorTiling> tiling;  // multiply_tensor, likewise
   bool raced = false;
@@ -85,7 +86,7 @@ constexpr size_t most_workspace = size_t(32) << 20;
 size_t workspace_limit() { return std::min(most_workspace, compute_mode().workspace_limit); }
 
 // The bits of a key but the device's number, which means nothing to the next process.
-constexpr uint64_t without_device = (uint64_t(1) << 50) - 1;
+constexpr uint64_t without_device = (uint64_t(1) << 54) - 1;
 
 Key key_of(const Context& context, const Product& p, const ProductOperands& operands) {
   uint64_t bits = 0;
@@ -93,13 +94,14 @@ Key key_of(const Context& context, const Product& p, const ProductOperands& oper
   add(uint64_t(context.index), 8);
   add(workspace_limit(), 26);
   add(uint64_t(operands.y.dtype), 4);
-  add(uint64_t(p.epilogue), 3);
+  add(uint64_t(p.epilogue), 4);
   add(uint64_t(p.math), 1);
   add(p.transpose_a, 1);
   add(p.transpose_b, 1);
   add(p.accumulate, 1);
   add(compute_mode().deterministic, 1);
-  for (const TensorView* view : {&operands.a, &operands.b, &operands.y, &operands.beside}) {
+  for (const TensorView* view :
+       {&operands.a, &operands.b, &operands.y, &operands.beside, &operands.before}) {
     add(uint64_t(std::countr_zero(alignment_of(*view))), 3);
   }
   return {p.rows, p.columns, p.depth, p.batch, bits};
@@ -107,23 +109,11 @@ Key key_of(const Context& context, const Product& p, const ProductOperands& oper
 
 // -- descriptors ---------------------------------------------------------------------------------
 
-// ReLU is left to our own kernel: cuBLASLt's turns NaN into 0, and a model whose weights are NaN
-// would train on without a sign of it.
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::bias:
-    case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
-    default: return CUBLASLT_EPILOGUE_DEFAULT;
-  }
-}
-
-// Whether the product can be computed with and without fusion.
-bool has_fusion(const Product& p) { return epilogue_of(p.epilogue) != CUBLASLT_EPILOGUE_DEFAULT; }
-
-void point_to_bias(Plan& plan, const void* bias) {
-  set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  plan.bias = bias;
+void point_to(Plan& plan, const Beside& beside) {
+  if (beside == plan.beside) return;
+  if (beside.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.bias);
+  if (beside.matrix) set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.matrix);
+  plan.beside = beside;
 }
 
 Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
@@ -139,14 +129,16 @@ Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
 Plan make_plan(const Product& p, const ProductOperands& operands, bool fused) {
   const DType dtype = operands.y.dtype;
   Plan plan;
-  plan.operation = make_operation(p, dtype, fused ? p.epilogue : Epilogue::none);
+  plan.operation = make_operation(p, dtype, fused ? p.epilogue : epilogue_apart(p.epilogue));
   plan.a = p.transpose_a ? make_layout(dtype, p.depth, p.rows, p.batch)
                          : make_layout(dtype, p.rows, p.depth, p.batch);
   plan.b = p.transpose_b ? make_layout(dtype, p.columns, p.depth, p.batch)
                          : make_layout(dtype, p.depth, p.columns, p.batch);
   plan.y = make_layout(dtype, p.rows, p.columns, p.batch);
   plan.fused = fused;
-  if (fused && has_fusion(p)) point_to_bias(plan, operands.beside.data);
+  const Beside beside = beside_of(p, operands, fused);
+  if (beside.matrix) set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.columns);
+  point_to(plan, beside);
   return plan;
 }
 
@@ -177,10 +169,12 @@ Preference make_preference(const ProductOperands& operands) {
 std::vector<Plan> suggestions(Context& context, const Product& p, const ProductOperands& operands,
                               bool fused, int most) {
   Plan asked = make_plan(p, operands, fused);
-  // Of a bias, only the address's alignment is looked at: the key's, not what it happens to be.
-  if (asked.bias) {
-    point_to_bias(asked, reinterpret_cast<const void*>(uintptr_t(alignment_of(operands.beside))));
-  }
+  // Of addresses only the alignment is looked at: the key's, not what it happens to be.
+  const auto aligned_alike = [](const void* address) {
+    const uintptr_t bits = uintptr_t(address) | 16;
+    return reinterpret_cast<const void*>(address ? bits & (~bits + 1) : 0);
+  };
+  point_to(asked, {aligned_alike(asked.beside.bias), aligned_alike(asked.beside.matrix)});
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int found = 0;
   const cublasStatus_t status = cublas().cublasLtMatmulAlgoGetHeuristic(
@@ -221,7 +215,8 @@ constexpr Reach small_reach{1 << 24, 1 << 22};
 constexpr Reach tensor_reach{1 << 30, 1 << 26};
 
 bool is_within(double most, const Product& p) {
-  return double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= most;
+  return p.epilogue != Epilogue::bias_gelu_tanh &&
+         double(p.rows) * double(p.columns) * double(p.depth) * double(p.batch) <= most;
 }
 
 // In sizes that multiply_small takes.
@@ -246,7 +241,7 @@ PlanFile& plan_file(const Context& context) {
 // With the number of the kernels' generation: a choice from before there were as many to choose
 // from is not found.
 std::string name_of(const Key& key, DType dtype) {
-  constexpr int generation = 2;
+  constexpr int generation = 3;
   return fmt::format("{} {}x{}x{} batch {} {:x} of {}", adret::name(dtype), key.rows, key.columns,
                      key.depth, key.batch, key.bits & without_device, generation);
 }
@@ -316,6 +311,14 @@ void run_epilogue(Context& context, const Product& p, const ProductOperands& ope
       return run(context, kernels::Reduce{.x = operands.a, .y = operands.beside, .dims = 1});
     case Epilogue::relu_slope: return slope(kernels::UnaryOp::relu);
     case Epilogue::gelu_slope: return slope(kernels::UnaryOp::gelu);
+    case Epilogue::gelu_tanh_slope:
+      if (!fused) slope(kernels::UnaryOp::gelu_tanh);
+      return;
+    case Epilogue::bias_gelu_tanh:
+      if (fused) return;
+      return run(
+          context,
+          kernels::Unary{.x = operands.before, .y = operands.y, .op = kernels::UnaryOp::gelu_tanh});
   }
 }
 
@@ -329,15 +332,16 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
     multiply_tensor(context, p, operands, *plan.tiling);
     return CUBLAS_STATUS_SUCCESS;
   }
-  if (plan.bias && plan.bias != operands.beside.data) point_to_bias(plan, operands.beside.data);
+  point_to(plan, beside_of(p, operands, plan.fused));
+  const TensorView& y = result_of(p, operands, plan.fused);
   std::optional<Workspace> workspace;
   if (plan.workspace_bytes > 0) workspace.emplace(context, plan.workspace_bytes);
   const DType dtype = operands.y.dtype;
   const cublasStatus_t status = cublas().cublasLtMatmul(
       context.cublas(), plan.operation, scalar(dtype, true), operands.b.data, plan.b,
-      operands.a.data, plan.a, scalar(dtype, p.accumulate), operands.y.data, plan.y,
-      operands.y.data, plan.y, &plan.algorithm, workspace ? workspace->data() : nullptr,
-      plan.workspace_bytes, context.compute);
+      operands.a.data, plan.a, scalar(dtype, p.accumulate), y.data, plan.y, y.data, plan.y,
+      &plan.algorithm, workspace ? workspace->data() : nullptr, plan.workspace_bytes,
+      context.compute);
   if (status == CUBLAS_STATUS_SUCCESS) run_epilogue(context, p, operands, plan.fused);
   return status;
 }
@@ -411,7 +415,8 @@ Plan raced(Context& context, const Product& p, const ProductOperands& operands,
   double best_time = 0;
   std::string times;
   for (Plan& plan : plans) {
-    const auto taken = time(context, plan, p, {operands.a, operands.b, y, operands.beside});
+    const auto taken =
+        time(context, plan, p, {operands.a, operands.b, y, operands.beside, operands.before});
     if (!taken) continue;
     times += fmt::format(" {}{:.2f}", label_of(plan), *taken);
     if (best && *taken > 0.97 * best_time) continue;

@@ -11,8 +11,9 @@ namespace adret::cuda {
 
 // What is computed along with a product: inside its kernel where that can, else by another one.
 // bias: y += beside (columns); relu: of y, after the bias; bias_gradient: beside (rows) = the sums
-// of op(a) over `depth`; a is transposed then. relu_slope, gelu_slope: y *= the activation's
-// derivative at `beside` (rows, columns), which is as `saved` in UnaryBackward.
+// of op(a) over `depth`; a is transposed then. relu_slope, gelu_slope, gelu_tanh_slope: y *= the
+// activation's derivative at `beside` (rows, columns), which is as `saved` in UnaryBackward.
+// bias_gelu_tanh: `before` (rows, columns) gets the sum with the bias, y gelu_tanh of it.
 enum class Epilogue : uint8_t {
   none,
   bias,
@@ -20,7 +21,9 @@ enum class Epilogue : uint8_t {
   bias_relu,
   bias_gradient,
   relu_slope,
-  gelu_slope
+  gelu_slope,
+  gelu_tanh_slope,
+  bias_gelu_tanh
 };
 
 // y (rows, columns) = or += op(a) op(b) over `depth`, `batch` times; dense and row-major. No size
@@ -35,6 +38,9 @@ struct Product {
 struct ProductOperands {
   const TensorView &a, &b, &y;
   const TensorView& beside;  // what the epilogue reads or writes; undefined for none and relu
+  const TensorView& before = none;
+
+  static inline const TensorView none;
 };
 
 // Throws DeviceError when cuBLASLt has no algorithm for it.

@@ -163,6 +163,7 @@ const char* to_string(Activation activation) {
     case Activation::none: return "none";
     case Activation::relu: return "relu";
     case Activation::gelu: return "gelu";
+    case Activation::gelu_tanh: return "gelu_tanh";
   }
   return "?";
 }

@@ -10,12 +10,20 @@
 namespace adret::kernels {
 
 // Functions that follow a product in the same call. gelu is exact: x * Phi(x), Hendrycks and Gimpel
-// 2016.
-enum class Activation { none, relu, gelu };
+// 2016; gelu_tanh is its approximation by tanh, as GPT-2 has it.
+enum class Activation { none, relu, gelu, gelu_tanh };
 const char* to_string(Activation activation);
 // The elementwise kernel that computes an activation other than none.
 constexpr UnaryOp unary_of(Activation activation) {
-  return activation == Activation::gelu ? UnaryOp::gelu : UnaryOp::relu;
+  switch (activation) {
+    case Activation::gelu: return UnaryOp::gelu;
+    case Activation::gelu_tanh: return UnaryOp::gelu_tanh;
+    default: return UnaryOp::relu;
+  }
+}
+// Whether the derivative follows from what the activation is of, not from its result.
+constexpr bool is_gelu(Activation activation) {
+  return activation == Activation::gelu || activation == Activation::gelu_tanh;
 }
 
 // y = op(a) op(b), where op transposes the last two dimensions if asked: (M, K) (K, N) -> (M, N),
@@ -33,8 +41,8 @@ struct Matmul {
 };
 
 // y = activation(x weight^T + bias): x (N, I), weight (O, I), bias (O) or undefined, y (N, O).
-// `before` (N, O) gets what the activation is of, which the gradient of gelu needs; undefined, if
-// not wanted, and for none.
+// `before` (N, O) gets what the activation is of, which the gradients of both gelus need;
+// undefined, if not wanted, and for none.
 struct LinearForward {
   static constexpr const char* name = "linear_forward";
   TensorView x, weight, bias, y, before;
@@ -50,7 +58,7 @@ struct LinearForward {
 };
 
 // dx = (dy weight) * activation'(saved): dy (N, O), weight (O, I), dx (N, I). The activation is the
-// one that gave x; `saved` (N, I) is as in UnaryBackward, x of relu and what gelu is of, and
+// one that gave x; `saved` (N, I) is as in UnaryBackward, x of relu and what a gelu is of, and
 // undefined for none.
 struct LinearBackwardInput {
   static constexpr const char* name = "linear_backward_input";

@@ -8,7 +8,7 @@ bool fuse_some(CallList& list) {
   bool fused = false;
   for (size_t i = 0; i < list.size(); ++i) {
     fused = fuse_activation(list, i) || fuse_norm(list, i) || fuse_loss(list, i) ||
-            fuse_flatten(list, i) || fused;
+            fuse_flatten(list, i) || fuse_group_norm(list, i) || fused;
   }
   return fused;
 }

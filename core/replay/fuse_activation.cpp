@@ -1,6 +1,8 @@
 // Activations and their gradients, with the products, poolings and dropouts beside them.
 #include <adret/core/replay/fuse.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <type_traits>
 
@@ -39,6 +41,8 @@ bool relu_and_dropout(CallList& list, size_t i) {
   return true;
 }
 
+constexpr std::array differentiated{Activation::relu, Activation::gelu, Activation::gelu_tanh};
+
 // dx of a linear layer, then the gradient of what gave its x.
 bool gradient_and_activation(CallList& list, size_t i) {
   auto& call = *list.at<LinearBackwardInput>(i);
@@ -46,12 +50,13 @@ bool gradient_and_activation(CallList& list, size_t i) {
   const auto j = list.follower<UnaryBackward>(i, call.dx, &UnaryBackward::dx);
   if (!j) return false;
   const UnaryBackward unary = *list.at<UnaryBackward>(*j);
-  const bool known = unary.op == UnaryOp::relu || unary.op == UnaryOp::gelu;
-  if (!known || unary.saved.storage == call.dx.storage ||
+  const auto activation =
+      std::ranges::find(differentiated, unary.op, [](Activation known) { return unary_of(known); });
+  if (activation == differentiated.end() || unary.saved.storage == call.dx.storage ||
       !list.unwritten_between(i, *j, unary.saved) || unary.saved.numel() != call.dx.numel()) {
     return false;
   }
-  call.activation = unary.op == UnaryOp::relu ? Activation::relu : Activation::gelu;
+  call.activation = *activation;
   call.saved = CallList::reshaped(unary.saved, call.dx.shape);
   call.dx = CallList::reshaped(unary.dx, call.dx.shape);
   list.erase(*j);

@@ -103,7 +103,8 @@ TEST(Linear, HasPyTorchsValuesAndGradients) {
 }
 
 TEST(Linear, HasDerivativesWithAndWithoutBiasAndActivation) {
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
     const auto with_bias = [=](const Inputs& in) {
       return linear(in[0], in[1], in[2], {.activation = activation});
     };
@@ -133,10 +134,10 @@ TEST(Linear, WithReluEqualsTheTwoFunctions) {
     expect_values(d[i], inputs[i].shape(), wanted[i].to_vector<double>());
 }
 
-TEST(Linear, WithGeluEqualsTheTwoFunctions) {
+void expect_gelu_equals_two_functions(Activation activation, Tensor (*function)(const Tensor&)) {
   const Tensor x = variable({2, 3, 4}), weight = variable({5, 4}, 50), bias = variable({5}, 9);
-  const Tensor fused = linear(x, weight, bias, {.activation = Activation::gelu});
-  const Tensor apart = gelu(linear(x, weight, bias));
+  const Tensor fused = linear(x, weight, bias, {.activation = activation});
+  const Tensor apart = function(linear(x, weight, bias));
   expect_values(fused, {2, 3, 5}, apart.to_vector<double>());
   const Inputs inputs = {x, weight, bias};
   const std::vector<Tensor> d = gradients(fused, inputs), wanted = gradients(apart, inputs);
@@ -144,8 +145,13 @@ TEST(Linear, WithGeluEqualsTheTwoFunctions) {
     expect_values(d[i], inputs[i].shape(), wanted[i].to_vector<double>());
   }
   const NoGrad no_grad;
-  expect_values(linear(x, weight, bias, {.activation = Activation::gelu}), {2, 3, 5},
+  expect_values(linear(x, weight, bias, {.activation = activation}), {2, 3, 5},
                 apart.to_vector<double>());
+}
+
+TEST(Linear, WithGeluEqualsTheTwoFunctions) {
+  expect_gelu_equals_two_functions(Activation::gelu, gelu);
+  expect_gelu_equals_two_functions(Activation::gelu_tanh, gelu_tanh);
 }
 
 TEST(Linear, OfAnEmptyBatchGivesZeroGradients) {

@@ -128,15 +128,15 @@ struct LinearOperands {
                                .math = math});
     return y;
   }
-  // y and what gelu is of.
-  std::pair<Guarded<T>, Guarded<T>> forward_gelu() const {
+  // y and what the gelu is of.
+  std::pair<Guarded<T>, Guarded<T>> forward_gelu(Activation activation) const {
     Guarded<T> y(y_shape()), before(y_shape());
     run(kernels::LinearForward{.x = Guarded<T>(x_shape(), x),
                                .weight = Guarded<T>(weight_shape(), weight),
                                .bias = Guarded<T>({c.out}, bias),
                                .y = y,
                                .before = before,
-                               .activation = Activation::gelu,
+                               .activation = activation,
                                .math = math});
     return {y, before};
   }
@@ -167,6 +167,17 @@ double gelu_slope(double x) {
   return normal_cdf(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
 }
 
+// x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), and its derivative.
+double gelu_tanh(double x) {
+  const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return x / 2 * (1 + std::tanh(u));
+}
+double gelu_tanh_slope(double x) {
+  const double root = std::sqrt(2 / std::numbers::pi);
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
 template <class T>
 void check_linear(const LinearCase& c, MathMode math = MathMode::exact) {
   const LinearOperands<T> operands{c, math};
@@ -179,24 +190,31 @@ void check_linear(const LinearCase& c, MathMode math = MathMode::exact) {
   }
   Sums expected = test::matmul(forward, operands.x, operands.weight, bias_rows);
   check(operands.forward(true, Activation::none), expected, "forward with bias");
-  Sums activated = expected;
-  for (double& y : activated.value) y *= normal_cdf(y);
-  const auto [gelu, before] = operands.forward_gelu();
-  check(gelu, activated, "forward with bias and GELU");
-  check(before, expected, "what GELU is of");
-  check(operands.forward(true, Activation::gelu), activated, "forward with GELU alone");
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh}) {
+    Sums activated = expected;
+    for (double& y : activated.value) {
+      y = activation == Activation::gelu ? y * normal_cdf(y) : gelu_tanh(y);
+    }
+    const auto [gelu, before] = operands.forward_gelu(activation);
+    check(gelu, activated, "forward with bias and GELU");
+    check(before, expected, "what GELU is of");
+    check(operands.forward(true, activation), activated, "forward with GELU alone");
+  }
   for (double& y : expected.value) y = std::max(y, 0.0);
   check(operands.forward(true, Activation::relu), expected, "forward with bias and ReLU");
 
   const Sums dx = test::matmul({1, c.batch, c.in, c.out}, operands.dy, operands.weight, {});
   check(operands.backward_input(), dx, "backward input");
-  Sums through_relu = dx, through_gelu = dx;
+  Sums through_relu = dx, through_gelu = dx, through_gelu_tanh = dx;
   for (size_t i = 0; i < operands.x.size(); ++i) {
     through_relu.value[i] *= operands.x[i] > 0 ? 1 : 0;
     through_gelu.value[i] *= gelu_slope(operands.x[i]);
+    through_gelu_tanh.value[i] *= gelu_tanh_slope(operands.x[i]);
   }
   check(operands.backward_input(Activation::relu), through_relu, "backward input of ReLU");
   check(operands.backward_input(Activation::gelu), through_gelu, "backward input of GELU");
+  check(operands.backward_input(Activation::gelu_tanh), through_gelu_tanh,
+        "backward input of GELU by tanh");
   const Sums dweight_expected =
       test::matmul({1, c.out, c.in, c.batch, true, false}, operands.dy, operands.x, {});
   const Sums dbias_expected = test::column_sums(operands.dy, c.out);

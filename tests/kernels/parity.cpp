@@ -164,7 +164,7 @@ Bound bound(const kernels::Matmul& k) {
 }
 Bound bound(const kernels::LinearForward& k) {
   return in_two_steps(sums(double(k.x.shape[1]), largest(k.x) * largest(k.weight), k.math),
-                      k.bias.defined() || k.activation == kernels::Activation::gelu);
+                      k.bias.defined() || is_gelu(k.activation));
 }
 Bound bound(const kernels::LinearBackwardInput& k) {
   return sums(double(k.dy.shape[1]), largest(k.dy) * largest(k.weight), k.math);
