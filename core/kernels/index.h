@@ -45,6 +45,7 @@ struct RemapParams {
   std::array<int64_t, Shape::max_rank> start{}, step{};
   PadMode mode = PadMode::constant;
   double value = 0;  // of constant
+  bool operator==(const RemapParams&) const = default;
 };
 std::string to_string(const RemapParams& params, int rank);
 
