@@ -7,6 +7,7 @@
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/attention.h>
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/dropout.h>

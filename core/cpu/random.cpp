@@ -2,69 +2,20 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/vector.h>
-#include <adret/core/philox.h>
+#include <adret/core/cpu/random_words.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 #include <type_traits>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 namespace adret::cpu {
 namespace {
 
-using Words = Vector<uint64_t>;  // a word each of as many blocks
-
-constexpr int64_t blocks_at_once = lanes<uint64_t>;
-constexpr int64_t words_at_once = 4 * blocks_at_once;
 constexpr int64_t buffered_words = 256;
 constexpr int64_t random_grain = 4096;
 static_assert(random_grain % buffered_words == 0 && buffered_words % words_at_once == 0);
-
-// The lower halves times `factor`: an instruction that GCC 12 does not find by itself.
-inline Words product(Words words, uint64_t factor) {
-#if defined(__AVX512F__)
-  // The form with a mask (of all lanes): GCC 12 warns inside the plain one.
-  return Words(_mm512_maskz_mul_epu32(0xff, __m512i(words), _mm512_set1_epi64(int64_t(factor))));
-#elif defined(__AVX2__)
-  return Words(_mm256_mul_epu32(__m256i(words), _mm256_set1_epi64x(int64_t(factor))));
-#else
-  return (words & 0xffffffff) * factor;
-#endif
-}
-
-// The sequence of words of one call (Note [Random kernels]).
-class WordSequence {
- public:
-  WordSequence(const RandomKey& random_key, const TensorView& step)
-      : key_(philox_key(random_key)),
-        counter_(philox_counter(random_key, 0, *step.as<int64_t>())) {}
-
-  // Words first..first + words_at_once - 1; `first` is a multiple of 4.
-  void draw(int64_t first, uint32_t* words) const {
-    Words block;
-    for (int i = 0; i < blocks_at_once; ++i) block[i] = uint64_t(first / 4 + i);
-    Words state[4] = {block, block >> 32, Words{} + counter_[2], Words{} + counter_[3]};
-    philox_rounds(state, key_[0], key_[1], product);
-    const Words low = (state[0] & 0xffffffff) | state[1] << 32;
-    const Words high = (state[2] & 0xffffffff) | state[3] << 32;
-    uint64_t pairs[2 * blocks_at_once];
-    for (int64_t i = 0; i < blocks_at_once; ++i) {
-      pairs[2 * i] = low[i];
-      pairs[2 * i + 1] = high[i];
-    }
-    std::memcpy(words, pairs, sizeof pairs);  // the word of lower index in the lower half
-  }
-
- private:
-  std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 4> counter_;  // of block 0
-};
 
 // f(first, count, words) for groups of elements on all threads; an element takes `per_element`
 // words.

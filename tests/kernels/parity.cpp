@@ -30,7 +30,8 @@
 // the rounding of a term's factors, 4 * 2^-11 sqrt(length) term. The second part is left out where
 // nothing cancels, and kernels that only move, choose or draw elements are compared
 // exactly. u_out times the largest |e| comes on top in 16 bits where a result may be rounded before
-// its last step: a bias, an addend or GELU behind a product.
+// its last step: a bias, an addend or GELU behind a product; and times a term where attention's
+// weights are rounded before their products.
 
 namespace adret::test {
 namespace {
@@ -63,6 +64,9 @@ constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>
 template <class K>
 constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
 
+template <class K>
+constexpr bool is_attention = is_one_of<K, kernels::AttentionForward, kernels::AttentionBackward>;
+
 // Whether the f32 operand of this name stays f32 when the others become bf16 or f16.
 bool stays_f32(const Kernel& call, std::string_view operand) {
   return std::visit(
@@ -73,6 +77,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
+        if constexpr (is_attention<K>) return is("log_sum_exp");
         return false;
       },
       call.any());
@@ -94,6 +99,7 @@ struct Bound {
   bool rounds_between = false;  // a 16-bit result may be rounded before its last step too
   bool knows_f32 = false;       // an operand was computed in f32, whatever its dtype
   MathMode math = MathMode::exact;
+  double rounded_terms = 0;  // a bound of terms that may be rounded to 16 bits before their sum
 };
 
 double largest(const TensorView& view) {
@@ -223,6 +229,35 @@ Bound bound(const kernels::CrossEntropyBackward& k) {
   result.knows_f32 = true;  // log_sum_exp
   return result;
 }
+// Weights have the error of a score, relative to them; they and their gradients go into products
+// rounded.
+template <class K>
+double largest_score(const K& k) {
+  const double width = double(k.q.shape[-1]);
+  return std::sqrt(width) * std::abs(k.attention.scale) * largest(k.q) *
+             largest(k.packed() ? k.q : k.k) +
+         largest(k.mask);
+}
+double of_kept(const kernels::AttentionParams& params) {
+  return 1 / std::max(1e-3, 1 - params.dropout);
+}
+Bound bound(const kernels::AttentionForward& k) {
+  const double value = largest(k.packed() ? k.q : k.v) * of_kept(k.attention);
+  Bound result = sums(double(k.q.shape[-1]), (1 + largest_score(k)) * (1 + value));
+  result.rounded_terms = value;
+  return result;
+}
+Bound bound(const kernels::AttentionBackward& k) {
+  const TensorView &key = k.packed() ? k.q : k.k, &value = k.packed() ? k.q : k.v;
+  const double width = double(k.q.shape[-1]), rows = std::sqrt(double(k.q.shape[1]));
+  const double dweight = 4 * std::sqrt(width) * largest(k.dy) * largest(value);
+  const double of_scores =
+      std::abs(k.attention.scale) * dweight * std::max(largest(key), largest(k.q) * rows);
+  const double term = of_kept(k.attention) * std::max(of_scores, largest(k.dy) * rows);
+  Bound result = sums(width, (1 + largest_score(k)) * term);
+  result.rounded_terms = term;
+  return result;
+}
 Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
 Bound bound(const kernels::DropoutForward&) { return {}; }
 Bound bound(const kernels::DropoutBackward&) { return {}; }
@@ -332,7 +367,8 @@ std::string difference(const OutputPart& actual, const Tensor& expected, const B
   const bool tf32 = bound.math == MathMode::tf32 && dtype == DType::f32;
   const double wander = (bound.cancels ? roundings * u * (scale + bound.term) : 0) +
                         (tf32 ? roundings * 0x1p-11 * bound.term : 0) +
-                        (bound.rounds_between && size_of(dtype) == 2 ? out.epsilon * scale : 0);
+                        (bound.rounds_between && size_of(dtype) == 2 ? out.epsilon * scale : 0) +
+                        (size_of(dtype) == 2 ? out.epsilon * bound.rounded_terms : 0);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
     const double tolerance =

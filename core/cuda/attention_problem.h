@@ -1,0 +1,140 @@
+// Attention as its kernels see it on the device: where rows lie, what queries see, which weights
+// are dropped.
+#pragma once
+
+#include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/random_words.h>
+#include <adret/core/kernels/attention.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace adret::cuda {
+
+// Of one sample and head, or of its row.
+struct Head {
+  int64_t sample, head;
+};
+
+// A tensor (N, L, H, D), or a part of a packed one (N, L, 3, H, D).
+template <class T>
+struct HeadTensor {
+  T* data = nullptr;
+  int64_t sample = 0, token = 0, width = 0;  // elements from one to the next
+
+  HeadTensor() = default;
+  explicit HeadTensor(const TensorView& of, int part = 0) {
+    const Shape& shape = of.shape;
+    const int64_t row = shape[-1] * shape[-2];
+    token = shape.rank() == 5 ? 3 * row : row;
+    sample = shape[1] * token;
+    width = shape[-1];
+    data = of.as<T>() + part * row;
+  }
+  // The rows of a head, `token` elements apart.
+  __device__ T* rows(Head at) const { return data + at.sample * sample + at.head * width; }
+};
+
+// What queries see of keys: 0 <= i < queries, 0 <= j < end_of_keys().
+template <class T>
+struct AttentionProblem {
+  using A = Accumulator<T>;
+
+  int64_t samples, heads, queries, keys, width;
+  A scale;
+  bool causal, drops, mask_is_boolean, lengths_are_i64;
+  const void *mask, *lengths;
+  int64_t mask_sample = 0, mask_head = 0, mask_query = 0;  // elements from one to the next
+  WordSequence words;
+  uint64_t threshold;  // words below are dropped
+  A kept;              // what the other weights are multiplied by
+
+  template <class Call>
+  explicit AttentionProblem(const Call& call)
+      : samples(call.q.shape[0]),
+        heads(call.q.shape[-2]),
+        queries(call.q.shape[1]),
+        keys(call.keys()),
+        width(call.q.shape[-1]),
+        scale(A(call.attention.scale)),
+        causal(call.attention.causal),
+        drops(call.attention.dropout > 0),
+        mask_is_boolean(call.mask.dtype == DType::boolean),
+        lengths_are_i64(call.lengths.dtype == DType::i64),
+        mask(call.mask.data),
+        lengths(call.lengths.data),
+        words(call.attention.key, call.step),
+        threshold(uint64_t(std::ceil(call.attention.dropout * 0x1p32))),
+        kept(call.attention.dropout < 1 ? A(1 / (1 - call.attention.dropout)) : A(0)) {
+    if (!call.mask.defined()) mask = nullptr;
+    if (!call.lengths.defined()) lengths = nullptr;
+    if (!mask) return;
+    const Shape& shape = call.mask.shape;
+    mask_query = shape[2] == 1 ? 0 : keys;
+    mask_head = shape[1] == 1 ? 0 : shape[2] * keys;
+    mask_sample = shape[0] == 1 ? 0 : shape[1] * shape[2] * keys;
+  }
+
+  // The blocks of a grid are the tiles of all heads: the tile is the slower index.
+  __device__ Head head_of_block() const {
+    const int64_t head = blockIdx.x % (samples * heads);
+    return {head / heads, head % heads};
+  }
+  __device__ int64_t tile_of_block() const { return blockIdx.x / (samples * heads); }
+
+  // The place of a query's row in log_sum_exp.
+  __device__ int64_t row(Head at, int64_t query) const {
+    return (at.sample * heads + at.head) * queries + query;
+  }
+
+  // Keys from there on are seen by no query.
+  __device__ int64_t end_of_keys(Head at) const {
+    if (!lengths) return keys;
+    const int64_t length = lengths_are_i64 ? static_cast<const int64_t*>(lengths)[at.sample]
+                                           : static_cast<const int32_t*>(lengths)[at.sample];
+    return length < 0 ? 0 : (length < keys ? length : keys);
+  }
+  // The same for queries up to `last`.
+  __device__ int64_t end_of_keys(Head at, int64_t last) const {
+    const int64_t end = end_of_keys(at);
+    return causal && last + 1 < end ? last + 1 : end;
+  }
+
+  // From a product of q and k; -inf for a key that is not seen, `end` being end_of_keys.
+  __device__ A score(A product, Head at, int64_t query, int64_t key, int64_t end) const {
+    if (query >= queries || key >= end || (causal && key > query)) return -INFINITY;
+    const A value = product * scale;
+    return mask ? masked(value, at, query, key) : value;
+  }
+  __device__ A masked(A value, Head at, int64_t query, int64_t key) const {
+    const int64_t place = at.sample * mask_sample + at.head * mask_head + query * mask_query + key;
+    if (!mask_is_boolean) return value + widen<T>(static_cast<const T*>(mask)[place]);
+    return static_cast<const bool*>(mask)[place] ? value : A(-INFINITY);
+  }
+
+  // What the weight of a key is multiplied by when weights are dropped.
+  __device__ A dropout_factor(Head at, int64_t query, int64_t key) const {
+    const int64_t element = row(at, query) * keys + key;
+    uint32_t block[4];
+    words.draw(element & ~int64_t(3), block);
+    const uint32_t low = element & 1 ? block[1] : block[0],
+                   high = element & 1 ? block[3] : block[2];
+    return (element & 2 ? high : low) < threshold ? A(0) : kept;
+  }
+};
+
+// Heads are at most this wide.
+inline constexpr int64_t widest_head = 256;
+void check_width(const TensorView& q, const char* kernel);  // throws ShapeError
+
+// The operands of both directions; k and v of a packed call are parts of q.
+template <class T, class Call>
+HeadTensor<T> keys_of(const Call& call) {
+  return HeadTensor<T>(call.packed() ? call.q : call.k, call.packed() ? 1 : 0);
+}
+template <class T, class Call>
+HeadTensor<T> values_of(const Call& call) {
+  return HeadTensor<T>(call.packed() ? call.q : call.v, call.packed() ? 2 : 0);
+}
+
+}  // namespace adret::cuda
