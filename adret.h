@@ -12,6 +12,7 @@
 #include <adret/autograd/ops/dropout.h>
 #include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/extreme.h>
+#include <adret/autograd/ops/group_norm.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
@@ -58,6 +59,7 @@
 #include <adret/layers/dropout.h>
 #include <adret/layers/eval_mode.h>
 #include <adret/layers/flatten.h>
+#include <adret/layers/group_norm.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/models/blocks.h>
