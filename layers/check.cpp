@@ -20,4 +20,15 @@ Tensor in_dtype_of(const Tensor& weight, const Tensor& x) {
   return is_floating(x.dtype()) && x.dtype() != weight.dtype() ? x.to(weight.dtype()) : x;
 }
 
+Tensor for_normalization(const Tensor& weight, const Tensor& x) {
+  if (!weight.defined() || !x.defined()) return x;
+  const bool half = size_of(x.dtype()) == 2 && weight.dtype() == DType::f32;
+  return half ? x : in_dtype_of(weight, x);
+}
+
+void check_epsilon(double epsilon, const char* layer) {
+  if (epsilon >= 0) return;
+  throw Error(fmt::format("[{}] epsilon is {}; it must not be negative", layer, epsilon));
+}
+
 }  // namespace adret

@@ -13,4 +13,11 @@ Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argume
 // A floating input in the dtype of the layer's weight; others as they are.
 Tensor in_dtype_of(const Tensor& weight, const Tensor& x);
 
+// The same where the weight, or undefined, is that of a normalisation, whose parameters are f32 for
+// 16-bit inputs. An undefined input stays that.
+Tensor for_normalization(const Tensor& weight, const Tensor& x);
+
+// Throws Error for a negative epsilon, or NaN.
+void check_epsilon(double epsilon, const char* layer);
+
 }  // namespace adret

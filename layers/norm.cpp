@@ -1,52 +1,70 @@
-// Normalisation layers.
+// Batch normalisation layers.
 #include <adret/core/error.h>
 #include <adret/layers/check.h>
 #include <adret/layers/norm.h>
 #include <fmt/core.h>
 
+#include <type_traits>
+
 namespace adret {
 namespace {
 
-const BatchNorm2dOptions& checked(const BatchNorm2dOptions& options) {
+// What a layer of this kind takes: ranks, and how they read.
+struct Inputs {
+  const char *layer, *layout;
+  int least_rank, most_rank;
+};
+template <class Layer>
+constexpr Inputs inputs_of() {
+  if constexpr (std::is_same_v<Layer, BatchNorm1d>) {
+    return {"BatchNorm1d", "samples (N, {0}) or (N, L, {0})", 2, 3};
+  } else if constexpr (std::is_same_v<Layer, BatchNorm2d>) {
+    return {"BatchNorm2d", "images (N, H, W, {})", 4, 4};
+  } else {
+    return {"BatchNorm3d", "volumes (N, D, H, W, {})", 5, 5};
+  }
+}
+
+const BatchNormLayerOptions& checked(const BatchNormLayerOptions& options, const char* layer) {
   if (!(options.momentum >= 0 && options.momentum <= 1)) {
-    throw Error(fmt::format("[BatchNorm2d] momentum is {}; it must lie in 0..1", options.momentum));
+    throw Error(fmt::format("[{}] momentum is {}; it must lie in 0..1", layer, options.momentum));
   }
-  if (!(options.epsilon >= 0)) {
-    throw Error(
-        fmt::format("[BatchNorm2d] epsilon is {}; it must not be negative", options.epsilon));
-  }
+  check_epsilon(options.epsilon, layer);
   return options;
 }
 
 }  // namespace
 
-BatchNorm2d::BatchNorm2d(int64_t channels, const BatchNorm2dOptions& options)
-    : channels(at_least(1, channels, "BatchNorm2d", "channels")),
-      options(checked(options)),
-      weight(parameter("weight", options.affine ? Tensor::ones({channels}) : Tensor())),
-      bias(parameter("bias", options.affine ? Tensor::zeros({channels}) : Tensor())),
-      running_mean(buffer("running_mean", Tensor::zeros({channels}))),
-      running_var(buffer("running_var", Tensor::ones({channels}))),
-      num_batches_tracked(buffer("num_batches_tracked", Tensor::zeros({}, {.dtype = DType::i64}))) {
-}
+template <class Self>
+BatchNormLayer<Self>::BatchNormLayer(int64_t channels, const BatchNormLayerOptions& options)
+    : channels(at_least(1, channels, inputs_of<Self>().layer, "channels")),
+      options(checked(options, inputs_of<Self>().layer)),
+      weight(this->parameter("weight", options.affine ? Tensor::ones({channels}) : Tensor())),
+      bias(this->parameter("bias", options.affine ? Tensor::zeros({channels}) : Tensor())),
+      running_mean(this->buffer("running_mean", Tensor::zeros({channels}))),
+      running_var(this->buffer("running_var", Tensor::ones({channels}))),
+      num_batches_tracked(
+          this->buffer("num_batches_tracked", Tensor::zeros({}, {.dtype = DType::i64}))) {}
 
-Tensor BatchNorm2d::forward(const Tensor& x, const Tensor& residual) {
-  if (x.rank() != 4 || x.size(3) != channels) {
-    throw ShapeError(fmt::format("[BatchNorm2d] wants images (N, H, W, {}), got {}", channels,
+template <class Self>
+Tensor BatchNormLayer<Self>::forward(const Tensor& x, const Tensor& residual) {
+  constexpr Inputs inputs = inputs_of<Self>();
+  if (x.rank() < inputs.least_rank || x.rank() > inputs.most_rank || x.size(-1) != channels) {
+    throw ShapeError(fmt::format("[{}] wants {}, got {}", inputs.layer,
+                                 fmt::format(fmt::runtime(inputs.layout), channels),
                                  to_string(x.shape())));
   }
-  // 16-bit images meet f32 statistics; other dtypes must be equal.
-  const bool half = size_of(x.dtype()) == 2 && running_mean.dtype() == DType::f32;
-  const auto in_dtype = [&](const Tensor& image) {
-    return half || !image.defined() ? image : in_dtype_of(running_mean, image);
-  };
-  return batch_norm(in_dtype(x), weight, bias, running_mean, running_var,
-                    {.training = training(),
+  return batch_norm(for_normalization(running_mean, x), weight, bias, running_mean, running_var,
+                    {.training = this->training(),
                      .momentum = options.momentum,
                      .num_batches_tracked = num_batches_tracked,
                      .epsilon = options.epsilon,
-                     .residual = in_dtype(residual),
+                     .residual = for_normalization(running_mean, residual),
                      .activation = options.activation});
 }
+
+template class BatchNormLayer<BatchNorm1d>;
+template class BatchNormLayer<BatchNorm2d>;
+template class BatchNormLayer<BatchNorm3d>;
 
 }  // namespace adret

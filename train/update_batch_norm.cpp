@@ -19,8 +19,10 @@ namespace {
 // times those of the next batch, so they are taken from there.
 class Measurement {
  public:
-  Measurement(BatchNorm2d& norm, const std::string& name)
-      : norm_(norm),
+  template <class Layer>
+  Measurement(Layer& norm, const std::string& name)
+      : norm_{norm, norm.running_mean, norm.running_var, norm.num_batches_tracked,
+              norm.options.momentum},
         mean_(norm.running_mean.clone()),
         var_(norm.running_var.clone()),
         batches_(norm.num_batches_tracked.clone()) {
@@ -30,12 +32,12 @@ class Measurement {
                       "statistics never change; give it another one",
                       name));
     }
-    hook_ = norm.add_forward_hook([this](Module&, const Tensor&) { take(); });
+    hook_ = norm_.module.add_forward_hook([this](Module&, const Tensor&) { take(); });
     clear();
     fill_(norm_.num_batches_tracked, 0);
   }
   ~Measurement() {
-    norm_.remove_forward_hook(hook_);
+    norm_.module.remove_forward_hook(hook_);
     const NoGrad no_grad;
     try {
       copy_(norm_.running_mean, mean_);
@@ -53,7 +55,7 @@ class Measurement {
     const NoGrad no_grad;
     ++calls_;
     const auto move = [this](Tensor& mean, const Tensor& running) {
-      const Tensor latest = running * (1 / norm_.options.momentum);
+      const Tensor latest = running * (1 / norm_.momentum);
       mean = calls_ == 1 ? latest : mean + (latest - mean) * (1 / double(calls_));
     };
     move(mean_, norm_.running_mean);
@@ -65,11 +67,24 @@ class Measurement {
     fill_(norm_.running_var, 0);
   }
 
-  BatchNorm2d& norm_;
+  // Of a layer of any of the kinds.
+  struct Norm {
+    Module& module;
+    Tensor &running_mean, &running_var, &num_batches_tracked;
+    double momentum;
+  };
+  const Norm norm_;
   Tensor mean_, var_, batches_;  // those from before until the first call
   int hook_ = 0;
   int64_t calls_ = 0;
 };
+
+// Begins to measure the module if it is such a layer.
+template <class Layer>
+void measure(Module* module, const std::string& name, std::list<Measurement>& measurements) {
+  auto* const norm = dynamic_cast<Layer*>(module);
+  if (norm && norm->training()) measurements.emplace_back(*norm, name);
+}
 
 }  // namespace
 
@@ -83,8 +98,9 @@ void update_batch_norm(Module& model, const DataLoader& loader) {
   }
   std::list<Measurement> measurements;
   for (const auto& [name, module] : model.named_modules()) {
-    auto* norm = dynamic_cast<BatchNorm2d*>(module);
-    if (norm && norm->training()) measurements.emplace_back(*norm, name);
+    measure<BatchNorm1d>(module, name, measurements);
+    measure<BatchNorm2d>(module, name, measurements);
+    measure<BatchNorm3d>(module, name, measurements);
   }
   if (measurements.empty()) return;
   const Device device = model.device();

@@ -6,7 +6,7 @@
 
 namespace adret {
 
-// Replaces the running statistics of every BatchNorm2d by the means of those of the loader's
+// Replaces the running statistics of every batch norm by the means of those of the loader's
 // batches, which the model in training mode sees once (Izmailov et al. 2018; PyTorch's update_bn):
 // for weights that were not trained with the statistics, as averages of weights.
 //

@@ -1,4 +1,5 @@
 // Batch normalisation, channels last: rows (..., C), all loops along the channels.
+#include <adret/core/cpu/channel_sums.h>
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
@@ -13,8 +14,6 @@ namespace adret::cpu {
 namespace {
 
 constexpr int64_t chunk_elements = 32768;
-constexpr int64_t block_width = 128;  // channels summed together
-constexpr int64_t block_rows = 16;    // rows summed in the data's precision before f64 takes over
 
 // x seen as a matrix, and how its rows are cut into chunks.
 struct Rows {
@@ -25,39 +24,19 @@ struct Rows {
   int64_t per_chunk(int64_t elements) const { return items_per_chunk(elements, channels); }
 };
 
-// sums[c] = the sum of term(row * channels + c, c) over the rows first..last-1.
-template <class T, class F>
-void channel_sums(int64_t first, int64_t last, int64_t channels, double* sums, F term) {
-  for (int64_t column = 0; column < channels; column += block_width) {
-    const int64_t width = std::min(block_width, channels - column);
-    double total[block_width] = {};
-    for (int64_t row = first; row < last; row += block_rows) {
-      T part[block_width] = {};
-      const int64_t end = std::min(last, row + block_rows);
-      for (int64_t r = row; r < end; ++r) {
-        const int64_t at = r * channels + column;
-#pragma GCC ivdep
-        for (int64_t c = 0; c < width; ++c) part[c] += term(at + c, column + c);
-      }
-      for (int64_t c = 0; c < width; ++c) total[c] += double(part[c]);
-    }
-    std::copy_n(total, width, sums + column);
-  }
-}
-
 // Mean and sum of squared deviations of one chunk. Values are taken relative to the first row, then
 // to the mean, so that a large mean costs no precision.
 template <class T>
 void chunk_moments(const T* x, int64_t first, int64_t last, int64_t channels, double* mean,
                    double* squares, T* pivot) {
   std::copy_n(x + first * channels, channels, pivot);
-  channel_sums<T>(first, last, channels, mean,
-                  [=](int64_t i, int64_t c) { return x[i] - pivot[c]; });
+  const MatrixBlock rows{first, last, channels, channels};
+  channel_sums<T>(rows, mean, [=](int64_t i, int64_t c) { return x[i] - pivot[c]; });
   for (int64_t c = 0; c < channels; ++c) {
     mean[c] = double(pivot[c]) + mean[c] / double(last - first);
     pivot[c] = T(mean[c]);
   }
-  channel_sums<T>(first, last, channels, squares, [=](int64_t i, int64_t c) {
+  channel_sums<T>(rows, squares, [=](int64_t i, int64_t c) {
     const T deviation = x[i] - pivot[c];
     return deviation * deviation;
   });
@@ -222,8 +201,9 @@ void gradient_sums(const kernels::BatchNormBackward& call, const Rows& rows, F g
         for (int64_t c = 0; c < channels; ++c) kept[at + c] = gradient(at + c, c);
       }
     }
-    channel_sums<T>(begin, end, channels, part, gradient);
-    channel_sums<T>(begin, end, channels, part + channels,
+    const MatrixBlock block{begin, end, channels, channels};
+    channel_sums<T>(block, part, gradient);
+    channel_sums<T>(block, part + channels,
                     [=](int64_t i, int64_t c) { return gradient(i, c) * (x[i] - mean[c]); });
   });
   std::fill_n(sums, channels, 0.0);

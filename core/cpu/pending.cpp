@@ -1,6 +1,6 @@
 // Kernels that are on their way; each leaves as it arrives.
-#include <adret/core/error.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/error.h>
 
 namespace adret::cpu {
 
@@ -8,7 +8,5 @@ void run(const kernels::Remap&) { throw Error("Remap is not there yet"); }
 void run(const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
 void run(const kernels::Scatter&) { throw Error("Scatter is not there yet"); }
 void run(const kernels::Sort&) { throw Error("Sort is not there yet"); }
-void run(const kernels::GroupNormForward&) { throw Error("GroupNormForward is not there yet"); }
-void run(const kernels::GroupNormBackward&) { throw Error("GroupNormBackward is not there yet"); }
 
 }  // namespace adret::cpu

@@ -1,6 +1,6 @@
 // Kernels that are on their way; each leaves as it arrives.
-#include <adret/core/error.h>
 #include <adret/core/cuda/kernels.h>
+#include <adret/core/error.h>
 
 namespace adret::cuda {
 
@@ -8,7 +8,5 @@ void run(Context&, const kernels::Remap&) { throw Error("Remap is not there yet"
 void run(Context&, const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
 void run(Context&, const kernels::Scatter&) { throw Error("Scatter is not there yet"); }
 void run(Context&, const kernels::Sort&) { throw Error("Sort is not there yet"); }
-void run(Context&, const kernels::GroupNormForward&) { throw Error("GroupNormForward is not there yet"); }
-void run(Context&, const kernels::GroupNormBackward&) { throw Error("GroupNormBackward is not there yet"); }
 
 }  // namespace adret::cuda

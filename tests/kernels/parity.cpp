@@ -52,6 +52,8 @@ template <class K>
 constexpr bool is_batch_norm = is_one_of<K, kernels::BatchNormForward, kernels::BatchNormInference,
                                          kernels::BatchNormBackward>;
 template <class K>
+constexpr bool is_group_norm = is_one_of<K, kernels::GroupNormForward, kernels::GroupNormBackward>;
+template <class K>
 constexpr bool is_cross_entropy =
     is_one_of<K, kernels::CrossEntropyForward, kernels::CrossEntropyBackward>;
 template <class K>
@@ -74,6 +76,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         const auto is = [&](auto... names) { return ((operand == names) || ...); };
         if constexpr (is_batch_norm<K>)
           return !is("x", "y", "dx", "dy", "dy_added", "residual", "dresidual");
+        if constexpr (is_group_norm<K>) return !is("x", "added", "sum", "y", "dy", "dsum", "dx");
         if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
@@ -214,6 +217,21 @@ Bound bound(const kernels::BatchNormBackward& k) {
   const double scale = k.weight.defined() ? largest(k.weight) : 1;
   return sums(rows(k.x), largest(k.dy) * std::max(1.0, largest(k.rstd)) * scale *
                              (1 + largest(k.x) + largest(k.mean)));
+}
+double group_size(const TensorView& x, int64_t groups) {
+  return double(x.shape[1] * x.shape[2]) / double(groups);
+}
+Bound bound(const kernels::GroupNormForward& k) {
+  const double scale = k.weight.defined() ? largest(k.weight) : 1;
+  return sums(group_size(k.x, k.groups),
+              (largest(k.x) + largest(k.added)) * largest(k.rstd) * scale);
+}
+Bound bound(const kernels::GroupNormBackward& k) {
+  const double scale = std::max(1.0, k.weight.defined() ? largest(k.weight) : 1);
+  const double rstd = std::max(1.0, largest(k.rstd));
+  return sums(std::max(rows(k.x), group_size(k.x, k.groups)),
+              largest(k.dy) * rstd * scale * (1 + (largest(k.x) + largest(k.mean)) * rstd) +
+                  largest(k.dsum));
 }
 Bound bound(const kernels::SoftmaxForward& k) {
   return sums(double(k.x.shape[k.dim]), k.log ? largest(k.x) : 0);
