@@ -243,5 +243,55 @@ class LinearRegression(unittest.TestCase):
         self.assertAlmostEqual(bias, -1, delta=0.02)
 
 
+class CharGpt(unittest.TestCase):
+    SIZES = ["--context", "8", "--features", "16", "--heads", "2", "--depth", "1", "--batch", "16"]
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.text = self.folder / "text"
+        self.text.write_bytes(b"0123456789" * 300)
+
+    def run_it(self, *flags):
+        return subprocess.run([PROGRAMS / "char_gpt", "--device", "cpu", *map(str, flags)], cwd=self.folder,
+                              capture_output=True, text=True, timeout=300, check=False)
+
+    def train(self, *flags, steps):
+        return self.run_it(self.text, *self.SIZES, "--steps", steps, "--every", 75, "--lr", 0.01, "--length", 20, *flags)
+
+    def test_learns_the_text_and_says_it(self):
+        result = self.train("--dropout", 0, steps=150)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        losses = [float(loss) for loss in re.findall(r"held out ([0-9.]+)", result.stdout)]
+        self.assertEqual(len(losses), 2)
+        self.assertLess(losses[1], 0.5)  # of log(10) = 2.3 without learning; the first byte stays a guess
+        says = self.run_it("--weights", "char_gpt.safetensors", "--prompt", "456", "--length", 20,
+                           "--temperature", 0.1)
+        self.assertEqual(says.stdout, "45678901234567890123456\n"[:23] + "\n", says.stderr)
+
+    def test_the_same_seed_gives_the_same_samples(self):
+        first = self.train(steps=10)
+        self.assertEqual(first.stdout, self.train(steps=10).stdout)
+        self.assertNotEqual(first.stdout, self.train("--seed", 2, steps=10).stdout)
+
+    def test_says_what_is_wrong(self):
+        (self.folder / "short").write_bytes(b"abc")
+        (self.folder / "empty").write_bytes(b"")
+        self.train(steps=1)
+        for flags, text in (
+                (["none"], "none cannot be read"),
+                (["empty"], "empty is empty"),
+                (["short"], "wanted more than the 64 of --context"),
+                ([], "name a text file to learn from, or --weights FILE"),
+                (["text", "--heads", "3"], "3 heads do not divide 128 features"),
+                (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the text is 0x78"),
+                (["--weights", "text"], "text"),
+                (["text", "--steps", "0"], "0 is no whole number")):
+            result = self.run_it(*flags)
+            self.assertNotEqual(result.returncode, 0, flags)
+            self.assertIn(text, result.stderr, flags)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,7 @@
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
+#include <adret/layers/group_norm.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
 #include <adret/optim/sgd.h>
@@ -258,6 +259,40 @@ TEST(StepFusion, GradientsOfAShortcutAreSummedByTheNormBehindIt) {
   EXPECT_EQ(kernels.at("batch_norm_backward"), 2);
   EXPECT_EQ(kernels.count("unary_backward"), 0u);
   EXPECT_EQ(kernels.at("binary"), 1);  // of the two gradients of what the stem gave
+}
+
+// -- residual blocks -----------------------------------------------------------------------------
+
+template <class Norm>
+struct Residual : Layer<Residual<Norm>> {
+  Linear& in = this->add("in", Linear(8 * 8 * 3, 16));
+  Norm& norm1 = this->add("norm1", Norm(16));
+  Linear& fc1 = this->add("fc1", Linear(16, 16, {.activation = Activation::gelu_tanh}));
+  Norm& norm2 = this->add("norm2", Norm(16));
+  Linear& fc2 = this->add("fc2", Linear(16, 16));
+  Norm& norm3 = this->add("norm3", Norm(16));
+  Linear& out = this->add("out", Linear(16, 3));
+  Tensor forward(const Tensor& x) {
+    Tensor h = in(x.reshape({x.size(0), 8 * 8 * 3}));
+    h = h + fc1(norm1(h));
+    h = h + fc2(norm2(h));
+    return out(norm3(h));
+  }
+};
+
+// Both sums are their norms', and so are both sums of gradients.
+const Counts residual{{"linear_forward", 4},
+                      {"group_norm_forward", 3},
+                      {"cross_entropy_forward", 1},
+                      {"linear_backward_input", 3},
+                      {"linear_backward_weight", 4},
+                      {"group_norm_backward", 3},
+                      {"unary_backward", 1},  // of the gelu, whose result is added
+                      {"sgd_step", 1}};
+
+TEST(StepFusion, SumsBeforeNormsOfSamplesAndTheirGradients) {
+  EXPECT_EQ(replayed_kernels<Residual<LayerNorm>>(), residual);
+  EXPECT_EQ(replayed_kernels<Residual<RMSNorm>>(), residual);
 }
 
 }  // namespace
