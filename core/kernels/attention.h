@@ -16,6 +16,7 @@ struct AttentionParams {
   double dropout = 0;   // probability that a weight is 0; the others are divided by 1 - dropout
   RandomKey key;        // of dropout
   MathMode math = MathMode::exact;
+  bool operator==(const AttentionParams&) const = default;
 };
 std::string to_string(const AttentionParams& params);
 
