@@ -12,8 +12,10 @@
 #include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/dropout.h>
 #include <adret/autograd/ops/elementary.h>
+#include <adret/autograd/ops/embedding.h>
 #include <adret/autograd/ops/extreme.h>
 #include <adret/autograd/ops/group_norm.h>
+#include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>

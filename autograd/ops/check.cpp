@@ -15,6 +15,18 @@ template <class E>
   throw error;
 }
 
+template <class T>
+std::optional<IndexOutside> first_outside_in(const Tensor& indices, int64_t size,
+                                             std::optional<int64_t> except) {
+  // Not span(): reading ahead of the kernel makes no computation depend on the host.
+  const std::span<const T> values(static_cast<const T*>(indices.data()), size_t(indices.numel()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((values[i] >= 0 && values[i] < size) || values[i] == except) continue;
+    return IndexOutside{int64_t(i), values[i]};
+  }
+  return {};
+}
+
 std::string describe(Argument x) {
   return fmt::format("{} {} is {}", x.name, to_string(x.tensor.shape()), name(x.tensor.dtype()));
 }
@@ -52,6 +64,21 @@ void refuse_dtype(const char* function, Argument x, DType wanted) {
 
 void refuse_shape(const char* function, Argument x, const std::string& wanted) {
   refuse(function, fmt::format("{} is {}, wanted {}", x.name, to_string(x.tensor.shape()), wanted));
+}
+
+std::optional<IndexOutside> first_outside(const Tensor& indices, int64_t size,
+                                          std::optional<int64_t> except) {
+  if (!indices.device().is_cpu()) return {};
+  return indices.dtype() == DType::i32 ? first_outside_in<int32_t>(indices, size, except)
+                                       : first_outside_in<int64_t>(indices, size, except);
+}
+
+void within(const char* function, Argument indices, int64_t size, const std::string& of) {
+  const auto wrong = first_outside(indices.tensor, size);
+  if (!wrong) return;
+  fail<Error>(function, fmt::format("{} {} hold {} at element {}, outside 0..{} ({})", indices.name,
+                                    to_string(indices.tensor.shape()), wrong->index, wrong->place,
+                                    size - 1, of));
 }
 
 }  // namespace adret::check

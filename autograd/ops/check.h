@@ -4,6 +4,7 @@
 
 #include <adret/core/tensor.h>
 
+#include <optional>
 #include <string>
 
 namespace adret::check {
@@ -62,6 +63,28 @@ inline void dtype(const char* function, Argument x, DType wanted) {
 inline void rank(const char* function, Argument x, int rank, const char* layout) {
   if (x.tensor.rank() != rank) refuse_shape(function, x, layout);
 }
+
+// Indices or labels, i32 or i64.
+inline void integer(const char* function, Argument x) {
+  const DType dtype = x.tensor.dtype();
+  if (dtype != DType::i32 && dtype != DType::i64) refuse_dtype(function, x, DType::i64);
+}
+
+// Note [Indices outside]
+// On the CPU the values of indices and labels are read before the kernel runs, and a wrong one is
+// an Error that names it. On a GPU that would mean to wait, and a replayed step calls no functions:
+// there the kernels leave such an index out and give NaN where a result depends on it.
+
+struct IndexOutside {
+  int64_t place, index;  // place in row-major order
+};
+// The first of the indices, i32 or i64, that is neither in 0..size-1 nor `except`; none on other
+// devices than the CPU.
+std::optional<IndexOutside> first_outside(const Tensor& indices, int64_t size,
+                                          std::optional<int64_t> except = {});
+// Throws Error for an index outside 0..size-1, `of` saying whose size that is. See Note [Indices
+// outside].
+void within(const char* function, Argument indices, int64_t size, const std::string& of);
 
 }  // namespace adret::check
 

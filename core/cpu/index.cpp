@@ -133,19 +133,4 @@ void run(const kernels::CopyRuns& call) {
                });
 }
 
-void run(const kernels::Gather& call) {
-  const int64_t rows = call.indices.numel();
-  if (call.y.numel() == 0) return;
-  const int64_t length = call.y.numel() / rows;
-  const size_t bytes = size_t(length) * size_of(call.y.dtype);
-  const auto* x = call.x.as<std::byte>();
-  const int64_t* indices = call.indices.as<int64_t>();
-  auto* y = call.y.as<std::byte>();
-  parallel_for(rows, items_per_chunk(memory_grain, length), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(y + size_t(i) * bytes, x + size_t(indices[i]) * bytes, bytes);
-    }
-  });
-}
-
 }  // namespace adret::cpu

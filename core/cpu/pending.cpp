@@ -6,7 +6,6 @@ namespace adret::cpu {
 
 void run(const kernels::Remap&) { throw Error("Remap is not there yet"); }
 void run(const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
-void run(const kernels::Scatter&) { throw Error("Scatter is not there yet"); }
 void run(const kernels::Sort&) { throw Error("Sort is not there yet"); }
 
 }  // namespace adret::cpu

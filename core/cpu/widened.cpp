@@ -19,12 +19,16 @@ constexpr bool is_one_of = (std::is_same_v<K, List> || ...);
 template <class K>
 bool takes_16_bits(const K&) {
   return is_one_of<K, kernels::Fill, kernels::Copy, kernels::Cast, kernels::Broadcast,
-                   kernels::Permute, kernels::CopyRuns, kernels::Gather, kernels::RandomUniform,
-                   kernels::RandomNormal, kernels::DropoutForward, kernels::DropoutBackward,
-                   kernels::MuonDirection, kernels::MuonStep, kernels::AugmentImages,
-                   kernels::MixImages, kernels::Arange, kernels::Select, kernels::Custom>;
+                   kernels::Permute, kernels::CopyRuns, kernels::Gather, kernels::Remap,
+                   kernels::RandomUniform, kernels::RandomNormal, kernels::DropoutForward,
+                   kernels::DropoutBackward, kernels::MuonDirection, kernels::MuonStep,
+                   kernels::AugmentImages, kernels::MixImages, kernels::Arange, kernels::Select,
+                   kernels::Custom>;
 }
 bool takes_16_bits(const kernels::Binary& call) { return is_comparison(call.op); }
+bool takes_16_bits(const kernels::Scatter& call) {
+  return call.mode == kernels::ScatterMode::assign;
+}
 
 bool is_16_bit(const TensorView& view) {
   return view.dtype == DType::bf16 || view.dtype == DType::f16;

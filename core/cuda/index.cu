@@ -1,5 +1,6 @@
 // Kernels that only move elements.
 #include <adret/core/cuda/elementwise.h>
+#include <adret/core/cuda/index_places.h>
 #include <adret/core/cuda/index_strided.h>
 #include <adret/core/cuda/kernels.h>
 
@@ -122,17 +123,42 @@ __global__ void copy_runs(const T* x, int64_t x_step, T* y, int64_t y_step, Divi
       [=](Index i) { return x + place(i, x_step); });
 }
 
+// How a gather reads: element i of y, (outer, length, inner), from x, (outer, size, inner). A place
+// outside x gives `absent`.
 template <class T, class Divisor>
-__global__ void gather_rows(const T* x, const int64_t* indices, T* y, Divisor length,
-                            typename Divisor::Index count) {
+struct Gathering {
+  using Index = typename Divisor::Index;
+  const T* x;
+  Indices indices;
+  Divisor inner, length;
+  int64_t size;
+  bool alike;  // one index for all elements at a place of y
+  T absent;
+
+  __device__ T operator()(Index i) const {
+    const Index row = inner.quotient(i), outer = length.quotient(row);
+    const int64_t index = indices[alike ? row - outer * length.divisor() : i];
+    if (index < 0 || index >= size) return absent;
+    const int64_t from = (int64_t(outer) * size + index) * int64_t(inner.divisor());
+    return x[from + int64_t(i - row * inner.divisor())];
+  }
+};
+
+template <class T, class Divisor>
+__global__ void gather(const __grid_constant__ Gathering<T, Divisor> from, T* y,
+                       typename Divisor::Index count) {
   begin_kernel();
   using Index = typename Divisor::Index;
-  move_items<T>(
-      count, [=](Index i) { return y + i; },
-      [=](Index i) {
-        const Index row = length.quotient(i);
-        return x + indices[row] * int64_t(length.divisor()) + int64_t(i - row * length.divisor());
-      });
+  const Index step = Index(all_threads());
+  Index i = Index(first_item());
+  for (; i + (move_unroll - 1) * step < count; i += move_unroll * step) {
+    T loaded[move_unroll];
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) loaded[u] = from(i + u * step);
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) y[i + u * step] = loaded[u];
+  }
+  for (; i < count; i += step) y[i] = from(i);
 }
 
 }  // namespace
@@ -168,16 +194,26 @@ void run(Context& context, const kernels::CopyRuns& call) {
 
 void run(Context& context, const kernels::Gather& call) {
   if (call.y.numel() == 0) return;
-  const int64_t rows = call.indices.numel(), bytes = int64_t(call.y.bytes()) / rows;
-  const int64_t unit = int64_t(common_unit(uintptr_t(call.x.data), uintptr_t(call.y.data), bytes));
-  const int64_t length = bytes / unit, count = rows * length;
+  const bool alike = call.indices.shape.rank() == 1;
+  const int64_t size = int64_t(size_of(call.y.dtype)), inner = inner_size(call.y.shape, call.dim);
+  const int64_t unit =
+      alike ? int64_t(common_unit(uintptr_t(call.x.data), uintptr_t(call.y.data), inner * size))
+            : size;
+  const int64_t count = int64_t(call.y.bytes()) / unit;
   dispatch_unit(size_t(unit), [&](auto zero) {
     using T = decltype(zero);
-    with_divisor(length, count, [&](auto divisor) {
+    with_divisor(inner * size / unit, count, [&](auto divisor) {
       using Divisor = decltype(divisor);
-      launch(context, gather_rows<T, Divisor>, grid_unrolled(context, count, move_unroll),
-             call.x.as<T>(), call.indices.as<int64_t>(), call.y.as<T>(), divisor,
-             typename Divisor::Index(count));
+      using Index = typename Divisor::Index;
+      const Gathering<T, Divisor> from{.x = call.x.as<T>(),
+                                       .indices = indices_of(call.indices),
+                                       .inner = divisor,
+                                       .length = Divisor(Index(call.y.shape[call.dim])),
+                                       .size = call.x.shape[call.dim],
+                                       .alike = alike,
+                                       .absent = repeated<T>(absent_bits(call.y.dtype))};
+      launch(context, gather<T, Divisor>, grid_unrolled(context, count, move_unroll), from,
+             call.y.as<T>(), Index(count));
     });
   });
 }

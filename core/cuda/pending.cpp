@@ -6,7 +6,6 @@ namespace adret::cuda {
 
 void run(Context&, const kernels::Remap&) { throw Error("Remap is not there yet"); }
 void run(Context&, const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
-void run(Context&, const kernels::Scatter&) { throw Error("Scatter is not there yet"); }
 void run(Context&, const kernels::Sort&) { throw Error("Sort is not there yet"); }
 
 }  // namespace adret::cuda

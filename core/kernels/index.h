@@ -75,9 +75,9 @@ struct RemapBackward {
   std::string params() const { return to_string(remap, dy.shape.rank()); }
 };
 
-// y's place i along `dim` is x's place indices[i]. The indices, i32 or i64 and within range, are of
-// y's shape, each element with its own, or of rank 1 for all alike. The other sizes of x and y
-// agree.
+// y's place i along `dim` is x's place indices[i]; NaN (in integers 0) for an index outside. The
+// indices, i32 or i64, are of y's shape, each element with its own, or of rank 1 for all alike. The
+// other sizes of x and y agree.
 struct Gather {
   static constexpr const char* name = "gather";
   TensorView x, indices, y;
@@ -94,8 +94,8 @@ struct Gather {
 enum class ScatterMode { assign, add, sum };
 const char* to_string(ScatterMode mode);
 
-// y's place indices[i] along `dim` gets x's place i; indices as in Gather, of x's shape or of
-// rank 1. Sums of 16 bits are kept in f32.
+// y's place indices[i] along `dim` gets x's place i, but for an index outside; indices as in
+// Gather, of x's shape or of rank 1. Sums (of no boolean or u8) of 16 bits are kept in f32.
 struct Scatter {
   static constexpr const char* name = "scatter";
   TensorView x, indices, y;

@@ -1,4 +1,4 @@
-// Permutations, runs and gathered rows, element by element.
+// Permutations and runs, element by element.
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
@@ -118,32 +118,6 @@ TEST(CopyRuns, CopiesRunsOfAnyLengthAndAlignment) {
       }
     }
   }
-}
-
-TEST(Gather, TakesRowsInAnyOrder) {
-  const Tensor x = Tensor::from<int32_t>({0, 1, 10, 11, 20, 21}, {3, 2});
-  const Tensor indices = Tensor::from<int64_t>({2, 0, 2, 1}, {4});
-  Tensor y = Tensor::empty({4, 2}, {.dtype = DType::i32});
-  run(kernels::Gather{.x = x, .indices = indices, .y = y});
-  EXPECT_EQ(y.to_vector<int32_t>(), (std::vector<int32_t>{20, 21, 0, 1, 20, 21, 10, 11}));
-
-  Tensor none = Tensor::empty({0, 2}, {.dtype = DType::i32});
-  run(kernels::Gather{.x = x, .indices = Tensor::empty({0}, {.dtype = DType::i64}), .y = none});
-  const Tensor narrow = Tensor::empty({3, 0});
-  Tensor empty_rows = Tensor::empty({4, 0});
-  run(kernels::Gather{.x = narrow, .indices = indices, .y = empty_rows});
-}
-
-TEST(Gather, GathersAlikeForAnyNumberOfThreads) {
-  const Tensor x = counting<float>({1000, 100});
-  std::vector<int64_t> order(1000);
-  for (size_t i = 0; i < order.size(); ++i) order[i] = int64_t(i * 37 % 1000);
-  const Tensor indices = Tensor::from(order, {1000});
-  expect_same_for_any_threads([&] {
-    Tensor y = Tensor::empty({1000, 100});
-    run(kernels::Gather{.x = x, .indices = indices, .y = y});
-    return y.to_vector<float>();
-  });
 }
 
 }  // namespace

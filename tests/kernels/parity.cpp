@@ -276,6 +276,14 @@ Bound bound(const kernels::AttentionBackward& k) {
   result.rounded_terms = term;
   return result;
 }
+Bound bound(const kernels::RemapBackward& k) {
+  return sums(std::max(1.0, double(k.dy.numel()) / std::max(1.0, double(k.dx.numel()))),
+              largest(k.dy));
+}
+Bound bound(const kernels::Scatter& k) {
+  if (k.mode == kernels::ScatterMode::assign) return {.exact = true};
+  return sums(double(k.x.shape[k.dim]), largest(k.x));
+}
 Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
 Bound bound(const kernels::DropoutForward&) { return {}; }
 Bound bound(const kernels::DropoutBackward&) { return {}; }
