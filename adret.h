@@ -1,6 +1,7 @@
 // All of Adret's public headers.
 #pragma once
 
+#include <adret/autograd/checkpoint.h>
 #include <adret/autograd/engine.h>
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/gradcheck.h>

@@ -4,9 +4,13 @@
 #include <adret/autograd/node.h>
 #include <adret/core/tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace adret {
+
+class Recomputation;
 
 // An input or a constant; may be undefined. Implicit, so that a node's constructor can take
 // tensors.
@@ -15,14 +19,16 @@ class SavedTensor {
   SavedTensor() = default;
   SavedTensor(const Tensor& tensor);
 
-  bool defined() const { return tensor_.defined(); }
+  bool defined() const { return tensor_.defined() || recomputation_; }
   // The tensor with its place in the graph. Throws Error, naming the function, when it was written
   // to.
   const Tensor& unpack(const Node& node) const;
 
  private:
-  Tensor tensor_;
+  mutable Tensor tensor_;  // of a checkpoint: once it was unpacked
   uint32_t version_ = 0;
+  std::shared_ptr<Recomputation> recomputation_;  // gives the tensor of this number
+  size_t number_ = 0;
 };
 
 // An output of the node itself: kept outside the graph, so that there is no cycle, and put back

@@ -1,4 +1,6 @@
 // A table of learned vectors.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
 #include <adret/layers/check.h>
 #include <adret/layers/embedding.h>
@@ -20,7 +22,7 @@ Embedding::Embedding(int64_t count, int64_t features, const EmbeddingOptions& op
     throw Error(fmt::format("[Embedding] padding_idx {} is none of {} rows", row, count));
   }
   if (row < 0) row += count;
-  init::zeros_(weight.value.slice(row, row + 1));
+  init::zeros_(slice(weight, 0, row, row + 1));
 }
 
 }  // namespace adret

@@ -1,4 +1,5 @@
 // Batch normalisation.
+#include <adret/autograd/checkpoint.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/backward.h>
@@ -116,24 +117,30 @@ Tensor train(const Operands& in, const BatchNormOptions& options) {
   const TensorOptions wide{.dtype = wide_dtype(x), .device = x.device()};
   Tensor y = empty_like(x);
   const Tensor mean = Tensor::empty({x.size(-1)}, wide), rstd = Tensor::empty({x.size(-1)}, wide);
-  run(BatchNormForward{.x = x,
-                       .weight = weight,
-                       .bias = bias,
-                       .residual = options.residual,
-                       .running_mean = running_mean,
-                       .running_var = running_var,
-                       .num_batches = options.num_batches_tracked,
-                       .y = y,
-                       .mean = mean,
-                       .rstd = rstd,
-                       .momentum = options.momentum,
-                       .epsilon = options.epsilon,
-                       .activation = options.activation});
-  if (running_mean.defined()) {
+  BatchNormForward call{.x = x,
+                        .weight = weight,
+                        .bias = bias,
+                        .residual = options.residual,
+                        .y = y,
+                        .mean = mean,
+                        .rstd = rstd,
+                        .momentum = options.momentum,
+                        .epsilon = options.epsilon,
+                        .activation = options.activation};
+  const bool updates = !is_recomputing();
+  if (updates) {
+    call.running_mean = running_mean;
+    call.running_var = running_var;
+    call.num_batches = options.num_batches_tracked;
+  }
+  run(call);
+  if (updates && running_mean.defined()) {
     raise_version(running_mean);
     raise_version(running_var);
   }
-  if (options.num_batches_tracked.defined()) raise_version(options.num_batches_tracked);
+  if (updates && options.num_batches_tracked.defined()) {
+    raise_version(options.num_batches_tracked);
+  }
   record<BatchNormNode>({y}, {x, weight, bias, options.residual}, in, y, mean, rstd, options);
   return y;
 }

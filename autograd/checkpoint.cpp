@@ -1,0 +1,103 @@
+// Checkpoints: what runs again, and when.
+#include <adret/autograd/checkpoint.h>
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/recompute.h>
+#include <adret/core/error.h>
+#include <adret/core/random.h>
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace adret {
+namespace {
+
+thread_local Recomputation* current = nullptr;
+thread_local bool recomputing = false;
+
+template <class T>
+class Restored {
+ public:
+  Restored(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+  ~Restored() { place_ = before_; }
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
+
+ private:
+  T& place_;
+  T before_;
+};
+
+// The counts of random numbers as they were, and back at the end.
+class RewoundCalls {
+ public:
+  explicit RewoundCalls(const random::StepCalls& calls) { random::set_step_calls(calls); }
+  ~RewoundCalls() { random::set_step_calls(before_); }
+  RewoundCalls(const RewoundCalls&) = delete;
+  RewoundCalls& operator=(const RewoundCalls&) = delete;
+
+ private:
+  random::StepCalls before_ = random::step_calls();
+};
+
+}  // namespace
+
+Recomputation* Recomputation::current() { return adret::current; }
+
+Recomputation::Recomputation(Function function, std::vector<Tensor> inputs)
+    : function_(std::move(function)),
+      inputs_(std::move(inputs)),
+      calls_(random::step_calls()),
+      step_(random::step()),
+      mode_(compute_mode()) {}
+
+Tensor Recomputation::run() {
+  const Restored saving(adret::current, this);
+  return function_(inputs_);
+}
+
+// What is kept from a later run holds no graph, or one that keeps its own tensors: it never leads
+// back here.
+std::optional<size_t> Recomputation::save(const Tensor& tensor) {
+  if (run_ == Run::first) return count_++;
+  again_.push_back(run_ == Run::again ? tensor.detach() : tensor);
+  if (run_ == Run::again_in_graph) return {};
+  return again_.size() - 1;
+}
+
+Tensor Recomputation::take(size_t number, const Node& node) {
+  if (number >= again_.size() || !again_[number].defined()) run_again(node);
+  return std::exchange(again_[number], Tensor());
+}
+
+void Recomputation::run_again(const Node& node) {
+  if (random::step() != step_) {
+    throw Error(
+        fmt::format("[{}] a checkpoint of random step {} cannot be computed again in step "
+                    "{}; call backward before random::begin_step",
+                    node.name(), step_, random::step()));
+  }
+  const Restored kind(run_, grad_enabled() ? Run::again_in_graph : Run::again);
+  const Restored noted(recomputing, true);
+  const RewoundCalls same_numbers(calls_);
+  const ComputeModeScope same_mode(mode_);
+  const GradMode recording(true);
+  again_.clear();
+  run();
+  if (again_.size() == count_) return;
+  const size_t found = again_.size();
+  again_.clear();
+  throw Error(
+      fmt::format("[{}] a checkpoint's function saved {} tensors in the forward pass and {} "
+                  "in backward; it must do the same both times",
+                  node.name(), count_, found));
+}
+
+bool is_recomputing() { return recomputing; }
+
+Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                  const std::vector<Tensor>& inputs) {
+  if (!grad_enabled()) return function(inputs);
+  return std::make_shared<Recomputation>(function, inputs)->run();
+}
+
+}  // namespace adret

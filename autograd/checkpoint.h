@@ -1,0 +1,43 @@
+// Parts of a graph that keep nothing of what they computed, and compute it again in backward.
+#pragma once
+
+#include <adret/core/tensor.h>
+
+#include <concepts>
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace adret {
+
+// Note [Checkpoints]
+// Within checkpoint() saved tensors are not kept but numbered. The first of them that backward
+// unpacks runs the function once more, with the same dropout and compute mode, and what it saves
+// then stands under the same numbers until it is taken. So the graph is the one that was recorded,
+// and derivatives of any order work as without.
+
+// function(inputs), whose saved tensors are given up and computed again in backward (Chen et al.
+// 2016): memory for time. Dropout masks are the same, batch norm's running statistics are updated
+// once, and what requires a gradient may be an input or something that the function holds on to.
+// Both must be what they were, and random::begin_step not called in between, until backward:
+// backward throws Error for a function that saves other tensors the second time.
+Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                  const std::vector<Tensor>& inputs);
+// With the inputs as arguments.
+template <class F, class... Inputs>
+requires(std::is_invocable_r_v<Tensor, F&, const Inputs&...> && sizeof...(Inputs) > 0) Tensor
+    checkpoint(F function, const Inputs&... inputs) {
+  return checkpoint(
+      [function = std::move(function)](const std::vector<Tensor>& in) mutable {
+        return [&]<size_t... I>(std::index_sequence<I...>) { return function(in[I]...); }
+        (std::make_index_sequence<sizeof...(Inputs)>());
+      },
+      std::vector<Tensor>{inputs...});
+}
+
+// Whether a checkpoint's function runs for the second time on this thread: what a function changes
+// besides its result was changed the first time.
+bool is_recomputing();
+
+}  // namespace adret
