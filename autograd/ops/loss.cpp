@@ -1,6 +1,7 @@
 // Loss functions.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/softmax.h>
@@ -20,10 +21,12 @@ using namespace kernels;
 
 // logits (N, C), labels (N).
 struct CrossEntropyNode final : Node {
-  CrossEntropyNode(const Tensor& logits, const Tensor& labels, const Tensor& log_sum_exp,
-                   const Tensor& counted, const CrossEntropyParams& params)
+  CrossEntropyNode(const Tensor& logits, const Tensor& labels, const Tensor& class_weights,
+                   const Tensor& log_sum_exp, const Tensor& counted,
+                   const CrossEntropyParams& params)
       : logits(logits),
         labels(labels),
+        class_weights(class_weights),
         log_sum_exp(log_sum_exp),
         counted(counted),
         params(params) {}
@@ -34,6 +37,7 @@ struct CrossEntropyNode final : Node {
     const Tensor dlogits = grad_buffer(0);
     run(CrossEntropyBackward{.logits = logits.unpack(*this),
                              .labels = labels.unpack(*this),
+                             .class_weights = class_weights.unpack(*this),
                              .log_sum_exp = log_sum_exp.unpack(*this),
                              .counted = counted.unpack(*this),
                              .dloss = grads[0],
@@ -42,7 +46,8 @@ struct CrossEntropyNode final : Node {
     return {dlogits};
   }
 
-  // (softmax(logits) - target) * dloss from public functions: can be differentiated again.
+  // (sum(target) softmax(logits) - target) * dloss from public functions: can be differentiated
+  // again.
   Tensor composed(const Tensor& dloss) const {
     const Tensor& x = logits.unpack(*this);
     const Tensor wide = x.to(dloss.dtype());
@@ -50,19 +55,25 @@ struct CrossEntropyNode final : Node {
     std::vector<int64_t> numbers(size_t(x.size(1)));
     std::iota(numbers.begin(), numbers.end(), 0);
     const Tensor classes = Tensor::from(numbers, {1, x.size(1)}, x.device());
-    const Tensor target = equal(column, classes).to(dloss.dtype()) * (1 - params.label_smoothing) +
-                          params.label_smoothing / double(x.size(1));
+    Tensor target = equal(column, classes).to(dloss.dtype()) * (1 - params.label_smoothing) +
+                    params.label_smoothing / double(x.size(1));
+    Tensor shares = softmax(wide);
+    if (const Tensor& weights = class_weights.unpack(*this); weights.defined()) {
+      target = target * weights;
+      shares = shares * sum(target, {.dims = {1}, .keepdim = true});
+    }
     const Tensor ignored =
         Tensor::full({}, double(params.ignore_index), {.dtype = DType::i64, .device = x.device()});
     const Tensor counts = not_equal(column, ignored).to(dloss.dtype());
     Tensor scale = params.reduction == Reduction::none ? dloss.reshape({-1, 1}) : dloss;
     if (params.reduction == Reduction::mean) {
-      scale = scale / maximum(counted.unpack(*this), Tensor::ones({}, {dloss.dtype(), x.device()}));
+      const Tensor& divisor = counted.unpack(*this);
+      scale = scale / where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
     }
-    return ((softmax(wide) - target) * counts * scale).to(x.dtype());
+    return ((shares - target) * counts * scale).to(x.dtype());
   }
 
-  SavedTensor logits, labels, log_sum_exp, counted;
+  SavedTensor logits, labels, class_weights, log_sum_exp, counted;
   CrossEntropyParams params;
 };
 
@@ -70,6 +81,17 @@ void check_smoothing(double label_smoothing) {
   if (label_smoothing >= 0 && label_smoothing <= 1) return;
   check::refuse("cross_entropy",
                 fmt::format("label_smoothing is {}, wanted 0..1", label_smoothing));
+}
+
+void check_class_weights(const Tensor& logits, const Tensor& weights) {
+  const check::Argument argument{"class_weights", weights};
+  check::same_device("cross_entropy", {"logits", logits}, argument);
+  check::shape("cross_entropy", argument, {logits.size(-1)});
+  check::dtype("cross_entropy", argument, wide_dtype(logits));
+  if (!weights.defined() || !weights.requires_grad()) return;
+  throw Error(
+      "[cross_entropy] class_weights ask for a gradient, which they do not get; detach them, or "
+      "multiply log_softmax by them");
 }
 
 void check_cross_entropy(const Tensor& logits, const Tensor& labels,
@@ -85,6 +107,7 @@ void check_cross_entropy(const Tensor& logits, const Tensor& labels,
                               to_string(logits.shape().without(logits.rank() - 1))));
   }
   check_smoothing(options.label_smoothing);
+  check_class_weights(logits, options.class_weights);
   const int64_t classes = logits.size(-1);
   if (const auto wrong = check::first_outside(labels, classes, options.ignore_index)) {
     throw Error(fmt::format("[cross_entropy] label {} of sample {} is outside 0..{} ({} classes)",
@@ -106,12 +129,14 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
                     to_string(labels.shape()), name(labels.dtype()), to_string(logits.shape())));
   }
   check_smoothing(options.label_smoothing);
+  check_class_weights(logits, options.class_weights);
   const DType wide = wide_dtype(logits);
   Tensor shares = labels.to(wide);
   if (const double s = options.label_smoothing; s > 0) {
     shares = shares * (1 - s) +
              sum(shares, {.dims = {-1}, .keepdim = true}) * (s / double(logits.size(-1)));
   }
+  if (options.class_weights.defined()) shares = shares * options.class_weights;
   const Tensor losses = -sum(log_softmax(logits.to(wide)) * shares, {.dims = {-1}});
   switch (options.reduction) {
     case Reduction::none: return losses;
@@ -142,11 +167,13 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                                   .reduction = options.reduction};
   run(CrossEntropyForward{.logits = flat,
                           .labels = flat_labels,
+                          .class_weights = options.class_weights,
                           .loss = loss,
                           .log_sum_exp = log_sum_exp,
                           .counted = counted,
                           .loss_params = params});
-  record<CrossEntropyNode>({loss}, {flat}, flat, flat_labels, log_sum_exp, counted, params);
+  record<CrossEntropyNode>({loss}, {flat}, flat, flat_labels, options.class_weights, log_sum_exp,
+                           counted, params);
   return reduced || labels.rank() == 1 ? loss : loss.reshape(labels.shape());
 }
 

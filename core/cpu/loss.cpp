@@ -47,14 +47,39 @@ double log_sum_exp(const T* x, int64_t n) {
   return double(largest) + std::log(sum);
 }
 
+// What the logits should be: class c counts share * weight(c), and the label's rest * weight more.
+template <class T>
+struct Target {
+  const T* weights;  // null: all 1
+  double rest, share, total_weight;
+
+  Target(const TensorView& weights, int64_t classes, double smoothing)
+      : weights(weights.as<T>()),
+        rest(1 - smoothing),
+        share(smoothing / double(classes)),
+        total_weight(weights.defined() ? reduce_row<Sum<T>>(weights.as<T>(), classes)
+                                       : double(classes)) {}
+  double weight(int64_t c) const { return weights ? double(weights[c]) : 1.0; }
+  // Of all classes.
+  double total(int64_t label) const {
+    return rest * weight(label) + (share > 0 ? share * total_weight : 0);
+  }
+};
+
 // The loss of a sample that counts. NaN for a label out of range.
 template <class T>
 double sample_loss(const T* x, int64_t n, const Labels& labels, int64_t label, double log_sum,
-                   double smoothing) {
+                   const Target<T>& target) {
   if (!labels.in_range(label)) return std::numeric_limits<double>::quiet_NaN();
-  double expected = (1 - smoothing) * double(x[label]);
-  if (smoothing > 0) expected += smoothing * reduce_row<Sum<T>>(x, n) / double(n);
-  return log_sum - expected;
+  const double at_label = target.rest * target.weight(label) * (log_sum - double(x[label]));
+  if (!(target.share > 0)) return at_label;
+  double weighted = 0;
+  if (target.weights) {
+    for (int64_t c = 0; c < n; ++c) weighted += target.weight(c) * double(x[c]);
+  } else {
+    weighted = reduce_row<Sum<T>>(x, n);
+  }
+  return at_label + target.share * (target.total_weight * log_sum - weighted);
 }
 
 template <class T>
@@ -64,6 +89,7 @@ void forward(const kernels::CrossEntropyForward& call) {
   const Labels labels(call.labels, call.logits, params);
   const T* logits = call.logits.as<T>();
   T *loss = call.loss.as<T>(), *log_sums = call.log_sum_exp.as<T>();
+  const Target<T> target(call.class_weights, classes, params.label_smoothing);
   const Workspace<double> losses(samples);
   parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -71,13 +97,15 @@ void forward(const kernels::CrossEntropyForward& call) {
       const double log_sum = log_sum_exp(x, classes);
       const int64_t label = labels[i];
       log_sums[i] = T(log_sum);
-      losses.data()[i] = labels.counts(label) ? sample_loss(x, classes, labels, label, log_sum,
-                                                            params.label_smoothing)
-                                              : 0.0;
+      losses.data()[i] =
+          labels.counts(label) ? sample_loss(x, classes, labels, label, log_sum, target) : 0.0;
     }
   });
-  int64_t counted = 0;
-  for (int64_t i = 0; i < samples; ++i) counted += labels.counts(labels[i]);
+  double counted = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t label = labels[i];
+    if (labels.counts(label)) counted += labels.in_range(label) ? target.weight(label) : 1.0;
+  }
   *call.counted.as<T>() = T(counted);
   if (params.reduction == Reduction::none) {
     std::transform(losses.data(), losses.data() + samples, loss,
@@ -86,21 +114,24 @@ void forward(const kernels::CrossEntropyForward& call) {
   }
   const double sum = reduce_row<Sum<double>>(losses.data(), samples);
   const bool is_mean = params.reduction == Reduction::mean;
-  *loss = T(is_mean ? sum / double(std::max<int64_t>(1, counted)) : sum);
+  *loss = T(is_mean && counted != 0 ? sum / counted : sum);
 }
 
-// dx = (softmax(x) - target) * scale of one sample. The softmax is normalised here once more:
-// log_sum is rounded, which matters when it is large.
+// dx = (total target softmax(x) - target) * scale of one sample. The softmax is normalised here
+// once more: log_sum is rounded, which matters when it is large.
 template <class T>
-void sample_gradient(const T* x, T* dx, int64_t n, int64_t label, T log_sum, double smoothing,
-                     double scale) {
+void sample_gradient(const T* x, T* dx, int64_t n, int64_t label, T log_sum,
+                     const Target<T>& target, double scale) {
 #pragma GCC ivdep
   for (int64_t c = 0; c < n; ++c) dx[c] = cpu::exp(x[c] - log_sum);
-  const T factor = T(scale / reduce_row<Sum<T>>(dx, n));
-  const T share = T(scale * smoothing / double(n));
+  const T factor = T(scale * target.total(label) / reduce_row<Sum<T>>(dx, n));
+  const T share = T(scale * target.share);
+  const T* const weights = share != 0 ? target.weights : nullptr;
 #pragma GCC ivdep
-  for (int64_t c = 0; c < n; ++c) dx[c] = dx[c] * factor - share;
-  dx[label] -= T(scale * (1 - smoothing));
+  for (int64_t c = 0; c < n; ++c) {
+    dx[c] = dx[c] * factor - (weights ? share * weights[c] : share);
+  }
+  dx[label] -= T(scale * target.rest * target.weight(label));
 }
 
 template <class T>
@@ -113,7 +144,9 @@ void backward(const kernels::CrossEntropyBackward& call) {
   T* dlogits = call.dlogits.as<T>();
   const bool per_sample = params.reduction == Reduction::none;
   const bool is_mean = params.reduction == Reduction::mean;
-  const double divisor = is_mean ? std::max(1.0, double(*call.counted.as<T>())) : 1.0;
+  const double counted = is_mean ? double(*call.counted.as<T>()) : 1.0;
+  const double divisor = counted != 0 ? counted : 1.0;
+  const Target<T> target(call.class_weights, classes, params.label_smoothing);
   parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t label = labels[i];
@@ -123,8 +156,8 @@ void backward(const kernels::CrossEntropyBackward& call) {
       } else if (!labels.in_range(label)) {
         std::fill_n(dx, classes, std::numeric_limits<T>::quiet_NaN());
       } else {
-        sample_gradient(logits + i * classes, dx, classes, label, log_sums[i],
-                        params.label_smoothing, double(dloss[per_sample ? i : 0]) / divisor);
+        sample_gradient(logits + i * classes, dx, classes, label, log_sums[i], target,
+                        double(dloss[per_sample ? i : 0]) / divisor);
       }
     }
   });
@@ -137,6 +170,7 @@ void run(const kernels::CrossEntropyForward& call) {
   if (!call.dlogits.defined()) return;
   run(kernels::CrossEntropyBackward{.logits = call.logits,
                                     .labels = call.labels,
+                                    .class_weights = call.class_weights,
                                     .log_sum_exp = call.log_sum_exp,
                                     .counted = call.counted,
                                     .dloss = call.dloss,

@@ -24,8 +24,7 @@ constexpr int64_t most_counted = 1 << 16;
 __device__ unsigned blocks_done;  // one launch at a time uses it: all are on one stream
 
 struct LossSum {
-  double loss = 0;
-  int64_t counted = 0;
+  double loss = 0, counted = 0;
   __device__ void merge(const LossSum& other) {
     loss += other.loss;
     counted += other.counted;
@@ -39,26 +38,30 @@ struct Forward {
   Labels labels;
   A *loss, *log_sum_exp, *counted;
   LossSum* partials;  // a block each; unused for one block
-  A smoothing;
+  ClassWeights<A> weights;
   Reduction reduction;
   const A* dloss;
   T* dlogits;  // null: no gradient
 
   // What is known of a row when its exponentials, exp(x - pivot), are summed: `at_label` and the
-  // mean are those of x - pivot, so that a large logit costs no precision. `at_label` is NaN for a
-  // label out of range.
-  __device__ void write(int64_t sample, bool counts, A pivot, A exps, A at_label, A mean,
-                        LossSum& sum) const {
-    const A log_sum = ::log(exps);
+  // weighted mean are those of x - pivot, so that a large logit costs no precision. `at_label` is
+  // NaN for a label out of range, whose weight is 1.
+  struct Row {
+    int64_t sample;
+    bool counts;
+    A weight, pivot, exps, at_label, mean;
+  };
+  __device__ void write(const Row& row, A mean_weight, LossSum& sum) const {
+    const A log_sum = ::log(row.exps), smoothing = weights.smoothing;
     A value = 0;
-    if (counts) {
-      value = log_sum - (1 - smoothing) * at_label;
-      if (smoothing > 0) value -= smoothing * mean;
+    if (row.counts) {
+      value = (1 - smoothing) * row.weight * (log_sum - row.at_label);
+      if (smoothing > 0) value += smoothing * (mean_weight * log_sum - row.mean);
     }
-    log_sum_exp[sample] = pivot + log_sum;
-    if (reduction == Reduction::none) loss[sample] = value;
+    log_sum_exp[row.sample] = row.pivot + log_sum;
+    if (reduction == Reduction::none) loss[row.sample] = value;
     sum.loss += double(value);
-    sum.counted += counts;
+    if (row.counts) sum.counted += double(row.weight);
   }
 
   // What the threads of a block have summed, and then the blocks.
@@ -75,7 +78,7 @@ struct Forward {
     *counted = A(sum.counted);
     if (reduction == Reduction::none) return;
     const bool is_mean = reduction == Reduction::mean;
-    *loss = A(is_mean ? sum.loss / double(max(sum.counted, int64_t(1))) : sum.loss);
+    *loss = A(is_mean && sum.counted != 0 ? sum.loss / sum.counted : sum.loss);
   }
 };
 
@@ -97,13 +100,18 @@ struct RowTotals {
   }
 };
 
-// The samples that count, of all: the same for every thread of the block.
-__device__ inline int32_t count_samples(const Labels& labels, int64_t samples) {
-  Total<int32_t> counted;
-  for (int64_t i = threadIdx.x; i < samples; i += blockDim.x) {
-    counted.value += labels[i] != labels.ignore_index;
+// What the mean is divided by: the samples that count, or their weights. The same for every thread
+// of the block.
+template <class T>
+__device__ Accumulator<T> count_samples(const Forward<T>& f, Samples samples) {
+  Total<Accumulator<T>> counted;
+  for (int64_t i = threadIdx.x; i < samples.count; i += blockDim.x) {
+    const int64_t label = f.labels[i];
+    if (label == f.labels.ignore_index) continue;
+    counted.value += f.weights.of_label(label, samples.classes);
   }
-  return Block().reduce(counted).value;
+  counted = Block().reduce(counted);
+  return counted.value != 0 ? counted.value : Accumulator<T>(1);
 }
 
 // `lanes` threads hold a row, `held` logits each, and write its loss and, if wanted, its gradient
@@ -114,7 +122,8 @@ __global__ void __launch_bounds__(held == 1 ? 1024 : 256)
   begin_kernel();
   using A = Accumulator<T>;
   const bool divides = f.dlogits && f.reduction == Reduction::mean;
-  const A divisor = divides ? A(max(count_samples(f.labels, samples.count), 1)) : A(1);
+  const A divisor = divides ? count_samples(f, samples) : A(1);
+  const A mean_weight = f.weights.mean(samples.classes);
   const Lanes team(lanes);
   LossSum sum;
   for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
@@ -138,7 +147,7 @@ __global__ void __launch_bounds__(held == 1 ? 1024 : 256)
     for (int k = 0; k < held; ++k) {
       const int c = team.rank() + k * lanes;
       const A shifted = x[k] - pivot;
-      if (c < width) totals.shifted += shifted;
+      if (c < width) totals.shifted += f.weights.of(c) * shifted;
       if (c == label) totals.at_label = shifted;
       x[k] = exp(shifted);
       totals.exps += x[k];
@@ -148,20 +157,26 @@ __global__ void __launch_bounds__(held == 1 ? 1024 : 256)
 
     const bool counts = label != f.labels.ignore_index;
     const bool in_range = label >= 0 && label < samples.classes;
+    const A weight = f.weights.of_label(label, samples.classes);
     if (team.rank() == 0) {
-      f.write(sample, counts, pivot, totals.exps, in_range ? totals.at_label : A(NAN),
-              totals.shifted / A(samples.classes), sum);
+      f.write({sample, counts, weight, pivot, totals.exps, in_range ? totals.at_label : A(NAN),
+               totals.shifted / A(samples.classes)},
+              mean_weight, sum);
     }
     if (!f.dlogits) return;
     A scale = f.dloss[f.reduction == Reduction::none ? own : 0] / divisor;
     if (!in_range) scale = A(NAN);
-    const A factor = scale / totals.exps, share = scale * f.smoothing / A(samples.classes);
+    const A of_label = (1 - f.weights.smoothing) * weight;
+    const A total = of_label + f.weights.smoothing * mean_weight;
+    const A factor = scale * total / totals.exps;
+    const A share = scale * f.weights.smoothing / A(samples.classes);
 #pragma unroll
     for (int k = 0; k < held; ++k) {
       const int c = team.rank() + k * lanes;
-      A value = x[k] * factor - share;
-      if (c == label) value -= scale * (1 - f.smoothing);
-      if (c < width) f.dlogits[own * samples.classes + c] = narrow<T>(counts ? value : A(0));
+      if (c >= width) continue;
+      A value = x[k] * factor - share * f.weights.of(c);
+      if (c == label) value -= scale * of_label;
+      f.dlogits[own * samples.classes + c] = narrow<T>(counts ? value : A(0));
     }
   });
   f.finish(sum);
@@ -192,7 +207,7 @@ void forward_in_registers(Context& context, Forward<T> f, Samples samples) {
 
 // -- rows of a block each ------------------------------------------------------------------------
 
-// The sum of exponentials, and of the values less the first one.
+// The sum of exponentials, and of the weighted values less the first one.
 template <class A>
 struct RowSums {
   ExpSum<A> exps;
@@ -210,26 +225,31 @@ __global__ void __launch_bounds__(512) rows_by_block(Forward<T> f, Samples sampl
   using A = Accumulator<T>;
   using Values = const Vector<T, n>[1];
   LossSum sum;
+  const A smoothing = f.weights.smoothing, mean_weight = f.weights.mean(samples.classes);
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
     const T* const x = f.logits + i * samples.classes;
     // Loaded early, as one depends on the other.
     const int64_t label = f.labels[i];
     const bool in_range = label >= 0 && label < samples.classes;
     const A at_label = in_range ? widen<T>(x[label]) : A(NAN);
-    const A first = f.smoothing > 0 && isfinite(widen<T>(x[0])) ? widen<T>(x[0]) : A(0);
+    const A first = smoothing > 0 && isfinite(widen<T>(x[0])) ? widen<T>(x[0]) : A(0);
     RowSums<A> row;
-    for_vectors<n>({x}, Line{samples.classes, 1}, Block(), [&](int64_t, Values& in) {
+    for_vectors<n>({x}, Line{samples.classes, 1}, Block(), [&](int64_t c, Values& in) {
       row.exps.add(in[0]);
-      if (f.smoothing > 0) {
+      if (smoothing > 0) {
 #pragma unroll
-        for (int k = 0; k < n; ++k) row.values += widen<T>(in[0].at[k]) - first;
+        for (int k = 0; k < n; ++k) {
+          row.values += f.weights.of(c + k) * (widen<T>(in[0].at[k]) - first);
+        }
       }
     });
     row = Block().reduce(row);
     if (threadIdx.x != 0) continue;
     const A pivot = row.exps.pivot();
-    f.write(i, label != f.labels.ignore_index, pivot, row.exps.sum, at_label - pivot,
-            row.values / A(samples.classes) + (first - pivot), sum);
+    f.write({i, label != f.labels.ignore_index, f.weights.of_label(label, samples.classes), pivot,
+             row.exps.sum, at_label - pivot,
+             row.values / A(samples.classes) + mean_weight * (first - pivot)},
+            mean_weight, sum);
   }
   f.finish(sum);
 }
@@ -254,16 +274,17 @@ void run(Context& context, const kernels::CrossEntropyForward& call) {
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    const Forward<T> f{.logits = call.logits.as<T>(),
-                       .labels = labels_of(call.labels, call.loss_params),
-                       .loss = call.loss.as<A>(),
-                       .log_sum_exp = call.log_sum_exp.as<A>(),
-                       .counted = call.counted.as<A>(),
-                       .partials = nullptr,
-                       .smoothing = A(call.loss_params.label_smoothing),
-                       .reduction = call.loss_params.reduction,
-                       .dloss = call.dloss.as<const A>(),
-                       .dlogits = with_gradient ? call.dlogits.as<T>() : nullptr};
+    const Forward<T> f{
+        .logits = call.logits.as<T>(),
+        .labels = labels_of(call.labels, call.loss_params),
+        .loss = call.loss.as<A>(),
+        .log_sum_exp = call.log_sum_exp.as<A>(),
+        .counted = call.counted.as<A>(),
+        .partials = nullptr,
+        .weights = {call.class_weights.as<const A>(), A(call.loss_params.label_smoothing)},
+        .reduction = call.loss_params.reduction,
+        .dloss = call.dloss.as<const A>(),
+        .dlogits = with_gradient ? call.dlogits.as<T>() : nullptr};
     if (in_registers) {
       forward_in_registers(context, f, samples);
     } else if (vectors_fit<T>(samples.classes, call.logits, call.logits)) {
@@ -275,6 +296,7 @@ void run(Context& context, const kernels::CrossEntropyForward& call) {
   if (!call.dlogits.defined() || with_gradient) return;
   run(context, kernels::CrossEntropyBackward{.logits = call.logits,
                                              .labels = call.labels,
+                                             .class_weights = call.class_weights,
                                              .log_sum_exp = call.log_sum_exp,
                                              .counted = call.counted,
                                              .dloss = call.dloss,

@@ -30,13 +30,13 @@ struct Backward {
   Labels labels;
   const A *log_sum_exp, *counted, *dloss;
   T* dlogits;
-  A smoothing;
+  ClassWeights<A> weights;
   Reduction reduction;
 
-  // (softmax - target) * scale. log_sum_exp is rounded, which matters when it is large: the
-  // exponentials are summed again then. Teams within a warp agree on it by a vote.
+  // (sum(target) softmax - target) * scale. log_sum_exp is rounded, which matters when it is large:
+  // the exponentials are summed again then. Teams within a warp agree on it by a vote.
   template <int n, class Team>
-  __device__ void run(int64_t sample, int64_t classes, const Team& team) const {
+  __device__ void run(int64_t sample, int64_t classes, A mean_weight, const Team& team) const {
     using Values = const Vector<T, n>[1];
     const int64_t own = sample < 0 ? 0 : sample, width = sample < 0 ? 0 : classes;
     const T* const x = logits + own * classes;
@@ -52,16 +52,17 @@ struct Backward {
       normaliser = A(1) / sums.sum;
     }
     A scale = dloss[reduction == Reduction::none ? own : 0];
-    if (reduction == Reduction::mean) scale /= max(*counted, A(1));
+    if (reduction == Reduction::mean && *counted != 0) scale /= *counted;
     if (label < 0 || label >= classes) scale = A(NAN);
     const bool counts = label != labels.ignore_index;
-    const A factor = scale * normaliser, share = scale * smoothing / A(classes);
-    const A at_label = scale * (1 - smoothing);
+    const A of_label = (1 - weights.smoothing) * weights.of_label(label, classes);
+    const A factor = scale * normaliser * (of_label + weights.smoothing * mean_weight);
+    const A share = scale * weights.smoothing / A(classes), at_label = scale * of_label;
     for_vectors<n>({x}, line, team, [&](int64_t c, Values& in) {
       Vector<T, n> out;
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        A value = exp(widen<T>(in[0].at[k]) - pivot) * factor - share;
+        A value = exp(widen<T>(in[0].at[k]) - pivot) * factor - share * weights.of(c + k);
         if (c + k == label) value -= at_label;
         out.at[k] = narrow<T>(counts ? value : A(0));
       }
@@ -73,16 +74,18 @@ struct Backward {
 template <int n, class T>
 __global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
   begin_kernel();
+  const Accumulator<T> mean_weight = f.weights.mean(samples.classes);
   for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
-    f.template run<n>(sample, samples.classes, Lanes(lanes));
+    f.template run<n>(sample, samples.classes, mean_weight, Lanes(lanes));
   });
 }
 
 template <int n, class T>
 __global__ void __launch_bounds__(512) backward_by_block(Backward<T> f, Samples samples) {
   begin_kernel();
+  const Accumulator<T> mean_weight = f.weights.mean(samples.classes);
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
-    f.template run<n>(i, samples.classes, Block());
+    f.template run<n>(i, samples.classes, mean_weight, Block());
   }
 }
 
@@ -113,14 +116,15 @@ void run(Context& context, const kernels::CrossEntropyBackward& call) {
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    const Backward<T> f{.logits = call.logits.as<T>(),
-                        .labels = labels_of(call.labels, call.loss_params),
-                        .log_sum_exp = call.log_sum_exp.as<A>(),
-                        .counted = call.counted.as<A>(),
-                        .dloss = call.dloss.as<A>(),
-                        .dlogits = call.dlogits.as<T>(),
-                        .smoothing = A(call.loss_params.label_smoothing),
-                        .reduction = call.loss_params.reduction};
+    const Backward<T> f{
+        .logits = call.logits.as<T>(),
+        .labels = labels_of(call.labels, call.loss_params),
+        .log_sum_exp = call.log_sum_exp.as<A>(),
+        .counted = call.counted.as<A>(),
+        .dloss = call.dloss.as<A>(),
+        .dlogits = call.dlogits.as<T>(),
+        .weights = {call.class_weights.as<A>(), A(call.loss_params.label_smoothing)},
+        .reduction = call.loss_params.reduction};
     if (vectors_fit<T>(samples.classes, call.logits, call.dlogits)) {
       backward<16 / int(sizeof(T))>(context, f, samples);
     } else {

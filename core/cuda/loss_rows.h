@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/team.h>
 #include <adret/core/kernels/loss.h>
 
 #include <cstdint>
@@ -25,6 +26,29 @@ inline Labels labels_of(const TensorView& labels, const kernels::CrossEntropyPar
 
 struct Samples {
   int64_t count, classes;
+};
+
+// With label smoothing s a class counts s / C times its weight, and the label's 1 - s times its
+// weight more. Without weights all are 1.
+template <class A>
+struct ClassWeights {
+  const A* data;  // may be null
+  A smoothing;
+
+  // Whether classes other than the label's count differently.
+  __device__ bool differ() const { return data && smoothing > 0; }
+  __device__ A of(int64_t c) const { return differ() ? data[c] : A(1); }
+  // 1 for a label out of range.
+  __device__ A of_label(int64_t label, int64_t classes) const {
+    return data && label >= 0 && label < classes ? data[label] : A(1);
+  }
+  // Of all classes; to be asked by the whole block.
+  __device__ A mean(int64_t classes) const {
+    if (!differ()) return A(1);
+    Total<A> total;
+    for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) total.value += data[c];
+    return Block().reduce(total).value / A(classes);
+  }
 };
 
 // f(sample) for the samples of the thread's team of `lanes`; -1 for a thread that keeps its warp

@@ -19,7 +19,7 @@ struct CrossEntropyParams {
 };
 std::string to_string(const CrossEntropyParams& params);
 
-// Per sample: log_sum_exp(x) - sum_c target_c x_c; logits (N, C), labels (N) i32 or i64 within
+// Per sample: sum_c target_c (log_sum_exp(x) - x_c); logits (N, C), labels (N) i32 or i64 within
 // 0..C-1 or ignore_index. loss is a scalar, or (N) without reduction; the mean is over the samples
 // that count, 0 when there are none. log_sum_exp (N) and the number that count (`counted`, scalar)
 // are kept for the backward; all three are f32, f64 for f64 logits. With class_weights (C), of
@@ -44,7 +44,7 @@ struct CrossEntropyForward {
   std::string params() const { return to_string(loss_params); }
 };
 
-// dlogits = (softmax - target) * dloss, divided by `counted` for the mean.
+// dlogits = (sum(target) softmax - target) * dloss, divided by `counted` for the mean.
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
   TensorView logits, labels, class_weights, log_sum_exp, counted, dloss, dlogits;

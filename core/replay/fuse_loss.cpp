@@ -35,9 +35,12 @@ bool fuse_loss(CallList& list, size_t i) {
     if (!backward || !CallList::same(backward->log_sum_exp, forward->log_sum_exp)) continue;
     return CallList::same(backward->logits, forward->logits) &&
            CallList::same(backward->labels, forward->labels) &&
+           CallList::same(backward->class_weights, forward->class_weights) &&
            backward->loss_params == forward->loss_params &&
            list.unwritten_between(i, j, forward->logits) &&
            list.unwritten_between(i, j, forward->labels) &&
+           (!forward->class_weights.defined() ||
+            list.unwritten_between(i, j, forward->class_weights)) &&
            list.untouched_between(i, j, backward->dlogits) && take_gradient(list, i, j);
   }
   return false;

@@ -25,6 +25,8 @@ struct CrossEntropyCase {
 
 // Of sequence({3, 4}) and labels 2, 0, 3; values: PyTorch 1.13 in f64, the gradient of the sum.
 std::vector<CrossEntropyCase> pytorch_cases() {
+  const Tensor weights = Tensor::from({0.5, 2.0, 1.25, 3.0}, {4});
+  const Tensor with_zero = Tensor::from({0.5, 2.0, 1.25, 0.0}, {4});
   return {
       {"mean",
        {},
@@ -62,6 +64,36 @@ std::vector<CrossEntropyCase> pytorch_cases() {
        {0.4376177297, 0, 3.328418635},
        {0.06392033544, 0.2031384059, -0.3544274811, 0.0873687397, 0, 0, 0, 0, 0.6159012508,
         0.08335317023, 0.2648958271, -0.9641502482}},
+      {"class weights",
+       {.class_weights = weights},
+       {},
+       {2.405487142},
+       {0.01682114091, 0.05345747524, -0.09327038976, 0.0229917736, -0.08764567481, 0.05598824545,
+        0.007577185056, 0.02408024431, 0.3889902637, 0.05264410751, 0.1673026277, -0.6089369989}},
+      {"class weights and smoothing",
+       {.label_smoothing = 0.1, .class_weights = weights},
+       {},
+       {2.370995886},
+       {0.01477830189, 0.04480217109, -0.06758748498, 0.008007011997, -0.07556678574, 0.05875913795,
+        0.002797819138, 0.01400982865, 0.3693403607, 0.03981461202, 0.1534041903, -0.5625591631}},
+      {"class weights, one of them 0, and an ignored label",
+       {.label_smoothing = 0.1, .ignore_index = 0, .class_weights = with_zero},
+       {},
+       {0.6334961841},
+       {0.05232232706, 0.1580599458, -0.295566794, 0.08518452121, 0, 0, 0, 0, 0.03619259381,
+        -0.03374851223, -0.005132812964, 0.002688731385}},
+      {"class weights for each sample",
+       {.label_smoothing = 0.2, .reduction = Reduction::none, .class_weights = weights},
+       {3},
+       {1.058751213, 1.208568514, 8.831077264},
+       {0.06049344866, 0.1716976179, -0.1990467559, -0.03314431065, -0.3015675091, 0.2922676447,
+        -0.009412347203, 0.01871221167, 1.661029674, 0.1281793035, 0.6626523268, -2.451861304}},
+      {"class weights and the sum",
+       {.label_smoothing = 0.3, .reduction = Reduction::sum, .class_weights = with_zero},
+       {},
+       {2.315635073},
+       {0.03640788786, 0.08487878186, -0.222306775, 0.1010201053, -0.2818501561, 0.1857545094,
+        -0.04831056837, 0.1444062151, 0.1357222268, -0.1265569209, -0.01924804862, 0.01008274269}},
   };
 }
 
@@ -153,6 +185,19 @@ TEST(CrossEntropy, TakesSharesOfTheClassesForLabels) {
   }
 }
 
+TEST(CrossEntropy, WeighsSharesOfTheClasses) {
+  const Tensor logits = Tensor::from<double>({1, -2, 0.5, 0.25, 3, -1}, {2, 3}),
+               shares = Tensor::from<double>({0.7, 0.2, 0.1, 0, 0.5, 0.5}, {2, 3}),
+               weights = Tensor::from<double>({0.5, 2, 1.25}, {3});
+  CrossEntropyOptions options{.class_weights = weights};
+  expect_values(cross_entropy(logits, shares, options), {}, {2.16622805841558});
+  options.label_smoothing = 0.1;
+  expect_values(cross_entropy(logits, shares, options), {}, {2.2027489882248372});
+  options.reduction = Reduction::none;
+  expect_values(cross_entropy(logits, shares, options), {2},
+                {1.817528006720667, 2.5879699697290084});
+}
+
 TEST(CrossEntropy, TakesWholeSharesAsLabelsInEveryDtype) {
   const Tensor logits = sequence({3, 4}).to(DType::f32), labels = Tensor::from({2, 0, 3}, {3});
   const Tensor shares = Tensor::from<float>({0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1}, {3, 4});
@@ -181,6 +226,22 @@ TEST(CrossEntropy, NamesTheSampleOfAWrongLabel) {
         return cross_entropy(logits, Tensor::from<int64_t>({0, -1, 0, 0}, {4}));
       },
       "label -1 of sample 1 is outside 0..9");
+}
+
+TEST(CrossEntropy, RefusesClassWeightsThatDoNotFit) {
+  const Tensor logits = Tensor::zeros({2, 3}, {.dtype = DType::bf16});
+  const Tensor labels = Tensor::from({0, 1}, {2});
+  const auto with = [&](const Tensor& weights) {
+    return cross_entropy(logits, labels, {.class_weights = weights});
+  };
+  expect_error<ShapeError>([&] { return with(Tensor::ones({2})); },
+                           "[cross_entropy] class_weights is (2,), wanted (3,)");
+  expect_error<ShapeError>([&] { return with(Tensor::ones({3}, {.dtype = DType::bf16})); },
+                           "[cross_entropy] class_weights (3,) is bf16, wanted f32");
+  Tensor learned = Tensor::ones({3});
+  learned.set_requires_grad(true);
+  expect_error<Error>([&] { return with(learned); },
+                      "[cross_entropy] class_weights ask for a gradient, which they do not get");
 }
 
 TEST(CrossEntropy, RefusesOperandsThatDoNotGoTogether) {

@@ -37,7 +37,10 @@ void expect_same(const Guarded<T>& together, const Guarded<T>& apart, const std:
 // Forward, then backward with the given gradient of the loss; and both in one call.
 template <class T, class Label>
 Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int64_t classes,
-                     const Values& dloss, const CrossEntropyParams& params) {
+                     const Values& dloss, const CrossEntropyParams& params,
+                     const Values& weights = {}) {
+  const Guarded<T> weight_values({int64_t(weights.size())}, weights);
+  const TensorView class_weights = weights.empty() ? TensorView() : TensorView(weight_values);
   const int64_t samples = int64_t(labels.size());
   const Shape loss_shape = params.reduction == Reduction::none ? Shape{samples} : Shape{};
   const Guarded<T> x({samples, classes}, logits), loss(loss_shape), log_sum_exp({samples});
@@ -45,12 +48,14 @@ Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int
   const Tensor y = Tensor::from(labels, {samples});
   run(kernels::CrossEntropyForward{.logits = x,
                                    .labels = y,
+                                   .class_weights = class_weights,
                                    .loss = loss,
                                    .log_sum_exp = log_sum_exp,
                                    .counted = counted,
                                    .loss_params = params});
   run(kernels::CrossEntropyBackward{.logits = x,
                                     .labels = y,
+                                    .class_weights = class_weights,
                                     .log_sum_exp = log_sum_exp,
                                     .counted = counted,
                                     .dloss = gradient,
@@ -59,6 +64,7 @@ Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int
   const Guarded<T> loss_together(loss_shape), dx_together({samples, classes});
   run(kernels::CrossEntropyForward{.logits = x,
                                    .labels = y,
+                                   .class_weights = class_weights,
                                    .loss = loss_together,
                                    .log_sum_exp = log_sum_exp,
                                    .counted = counted,
@@ -184,6 +190,57 @@ TEST(CrossEntropy, TakesAnyNumberOfClassesAndSamples) {
       SCOPED_TRACE(classes);
       expect_close(result.loss, {total / double(losses.size())}, {.absolute = 1e-5}, "loss");
       EXPECT_EQ(result.counted, (Values{double(losses.size())}));
+    }
+  }
+}
+
+// From the definition, sample by sample, for all sizes of rows.
+TEST(CrossEntropy, WeighsTheClasses) {
+  for (const int64_t classes : {1, 3, 10, 33, 130, 1030, 2000}) {
+    const int64_t samples = 70;
+    const Values x = random_values(samples * classes, uint32_t(classes));
+    Values weights = random_values(classes, 5);
+    for (double& w : weights) w = std::abs(w) + 0.125;
+    std::vector<int64_t> labels;
+    for (int64_t i = 0; i < samples; ++i) labels.push_back(i % 5 == 1 ? -100 : i * 997 % classes);
+    for (const double smoothing : {0.0, 0.3}) {
+      Values losses, gradients;
+      double total = 0, counted = 0;
+      for (int64_t i = 0; i < samples; ++i) {
+        const double* const row = &x[size_t(i * classes)];
+        const int64_t label = labels[size_t(i)];
+        double sum = 0, loss = 0, targets = 0;
+        const auto target = [&](int64_t c) {
+          return weights[size_t(c)] *
+                 (smoothing / double(classes) + (c == label ? 1 - smoothing : 0));
+        };
+        for (int64_t c = 0; c < classes; ++c) sum += std::exp(row[c]);
+        for (int64_t c = 0; c < classes; ++c) {
+          loss += target(c) * (std::log(sum) - row[c]);
+          targets += target(c);
+        }
+        losses.push_back(label < 0 ? 0 : loss);
+        total += losses.back();
+        counted += label < 0 ? 0 : weights[size_t(label)];
+        for (int64_t c = 0; c < classes; ++c) {
+          gradients.push_back(label < 0 ? 0 : targets * std::exp(row[c]) / sum - target(c));
+        }
+      }
+      for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+        const CrossEntropyParams params{.label_smoothing = smoothing, .reduction = reduction};
+        const bool none = reduction == Reduction::none, mean = reduction == Reduction::mean;
+        const double divisor = mean ? counted : 1;
+        const Result result = cross_entropy<float>(
+            x, labels, classes, none ? Values(size_t(samples), 1) : Values{1}, params, weights);
+        Values expected = gradients;
+        for (double& v : expected) v /= divisor;
+        const std::string what = std::to_string(classes) + " " + to_string(params);
+        expect_close(result.loss, none ? losses : Values{total / divisor},
+                     {.relative = 3e-6, .absolute = 3e-6}, what);
+        expect_close(result.counted, {counted}, {.relative = 1e-6}, what);
+        expect_close(result.dlogits, expected, {.relative = 3e-6, .absolute = 1e-6 / divisor},
+                     what);
+      }
     }
   }
 }

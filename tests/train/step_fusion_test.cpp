@@ -54,6 +54,13 @@ struct Run {
   Counts kernels;
 };
 
+// Of the classes, for a model that has some.
+template <class Model>
+Tensor weights_of(const Model& model) {
+  if constexpr (requires { model.class_weights; }) return model.class_weights;
+  return {};
+}
+
 // Eight steps of batches of 40, of a model that is made anew.
 template <class Model>
 Run train(StepMode mode, bool capture = true) {
@@ -63,7 +70,7 @@ Run train(StepMode mode, bool capture = true) {
   Step step(
       [&](const Tensor& x, const Tensor& y) {
         optimizer.zero_grad();
-        const Tensor loss = cross_entropy(model(x), y);
+        const Tensor loss = cross_entropy(model(x), y, {.class_weights = weights_of(model)});
         loss.backward();
         optimizer.step();
         return loss;
@@ -127,6 +134,14 @@ TEST(StepFusion, LinearReluAndTheLossWithItsGradient) {
                                                           {"linear_backward_input", 1},
                                                           {"linear_backward_weight", 2},
                                                           {"sgd_step", 1}}));
+}
+
+struct Weighing : Perceptron<relu> {
+  const Tensor class_weights = Tensor::from({0.5f, 2.0f, 1.25f}, {3});
+};
+
+TEST(StepFusion, TheLossOfWeightedClassesWithItsGradient) {
+  EXPECT_EQ(replayed_kernels<Weighing>(), replayed_kernels<Perceptron<relu>>());
 }
 
 TEST(StepFusion, TheGradientOfGelu) {
