@@ -24,6 +24,7 @@
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
@@ -83,6 +84,7 @@
 #include <adret/layers/module.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>
+#include <adret/layers/resample.h>
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>
 #include <adret/layers/transformer.h>

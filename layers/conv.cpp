@@ -5,37 +5,40 @@
 #include <adret/layers/init.h>
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace adret {
 namespace {
 
-void check_divides(int64_t groups, int64_t channels, const char* which) {
-  if (channels % groups == 0) return;
-  throw Error(
-      fmt::format("[Conv2d] {} is {}, which groups {} does not divide", which, channels, groups));
-}
-
-const Conv2dLayerOptions& checked(const Conv2dLayerOptions& options, int64_t in, int64_t out) {
-  at_least(1, options.kernel, "Conv2d", "kernel");
-  at_least(1, options.stride, "Conv2d", "stride");
-  at_least(0, options.padding, "Conv2d", "padding");
-  at_least(1, options.dilation, "Conv2d", "dilation");
-  at_least(1, options.groups, "Conv2d", "groups");
-  check_divides(options.groups, in, "in_channels");
-  check_divides(options.groups, out, "out_channels");
+// What all of them ask of their options.
+template <class Options>
+const Options& checked(const char* layer, const Options& options, int64_t in, int64_t out) {
+  at_least(1, options.kernel, layer, "kernel");
+  at_least(1, options.stride, layer, "stride");
+  at_least(0, options.padding, layer, "padding");
+  at_least(1, options.dilation, layer, "dilation");
+  at_least(1, options.groups, layer, "groups");
+  for (const auto& [channels, which] : {std::pair(in, "in_channels"), {out, "out_channels"}}) {
+    if (channels % options.groups == 0) continue;
+    throw Error(fmt::format("[{}] {} is {}, which groups {} does not divide", layer, which,
+                            channels, options.groups));
+  }
   return options;
 }
+
+Tensor bias_of(bool bias, int64_t channels) { return bias ? Tensor::empty({channels}) : Tensor(); }
 
 }  // namespace
 
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options)
     : in_channels(at_least(1, in_channels, "Conv2d", "in_channels")),
       out_channels(at_least(1, out_channels, "Conv2d", "out_channels")),
-      options(checked(options, in_channels, out_channels)),
+      options(checked("Conv2d", options, in_channels, out_channels)),
       weight(parameter("weight",
                        Tensor::empty({out_channels, options.kernel.h, options.kernel.w,
                                       in_channels / options.groups}),
                        FileLayout::conv_weight)),
-      bias(parameter("bias", options.bias ? Tensor::empty({out_channels}) : Tensor())) {
+      bias(parameter("bias", bias_of(options.bias, out_channels))) {
   init::fan_in_uniform_(weight, bias);
 }
 
@@ -46,6 +49,49 @@ Tensor Conv2d::forward(const Tensor& x) {
                  .dilation = options.dilation,
                  .groups = options.groups,
                  .activation = options.activation});
+}
+
+Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, const Conv1dLayerOptions& options)
+    : in_channels(at_least(1, in_channels, "Conv1d", "in_channels")),
+      out_channels(at_least(1, out_channels, "Conv1d", "out_channels")),
+      options(checked("Conv1d", options, in_channels, out_channels)),
+      weight(parameter("weight",
+                       Tensor::empty({out_channels, options.kernel, in_channels / options.groups}),
+                       FileLayout::conv_weight)),
+      bias(parameter("bias", bias_of(options.bias, out_channels))) {
+  init::fan_in_uniform_(weight, bias);
+}
+
+Tensor Conv1d::forward(const Tensor& x) {
+  return conv1d(in_dtype_of(weight, x), weight, bias,
+                {.stride = options.stride,
+                 .padding = options.padding,
+                 .dilation = options.dilation,
+                 .groups = options.groups,
+                 .activation = options.activation});
+}
+
+ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels,
+                                 const ConvTranspose2dLayerOptions& options)
+    : in_channels(at_least(1, in_channels, "ConvTranspose2d", "in_channels")),
+      out_channels(at_least(1, out_channels, "ConvTranspose2d", "out_channels")),
+      options(checked("ConvTranspose2d", options, in_channels, out_channels)),
+      weight(parameter("weight",
+                       Tensor::empty({in_channels, options.kernel.h, options.kernel.w,
+                                      out_channels / options.groups}),
+                       FileLayout::conv_weight)),
+      bias(parameter("bias", bias_of(options.bias, out_channels))) {
+  at_least(0, options.output_padding, "ConvTranspose2d", "output_padding");
+  init::fan_in_uniform_(weight, bias);
+}
+
+Tensor ConvTranspose2d::forward(const Tensor& x) {
+  return conv_transpose2d(in_dtype_of(weight, x), weight, bias,
+                          {.stride = options.stride,
+                           .padding = options.padding,
+                           .dilation = options.dilation,
+                           .output_padding = options.output_padding,
+                           .groups = options.groups});
 }
 
 }  // namespace adret

@@ -4,10 +4,17 @@
 #include <fmt/core.h>
 
 namespace adret {
+namespace {
 
-Dropout::Dropout(double p) : p(p) {
-  if (p >= 0 && p <= 1) return;
-  throw Error(fmt::format("[Dropout] p is {}; a probability lies in 0..1", p));
+double probability(const char* layer, double p) {
+  if (p >= 0 && p <= 1) return p;
+  throw Error(fmt::format("[{}] p is {}; a probability lies in 0..1", layer, p));
 }
+
+}  // namespace
+
+Dropout::Dropout(double p) : p(probability("Dropout", p)) {}
+Dropout2d::Dropout2d(double p) : p(probability("Dropout2d", p)) {}
+DropPath::DropPath(double p) : p(probability("DropPath", p)) {}
 
 }  // namespace adret

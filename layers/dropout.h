@@ -17,4 +17,24 @@ class Dropout : public Layer<Dropout> {
   const double p;
 };
 
+// The same for whole channels of images (N, H, W, C); see dropout2d.
+class Dropout2d : public Layer<Dropout2d> {
+ public:
+  explicit Dropout2d(double p = 0.5);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return dropout2d(x, p, training()); }
+  Dropout2d rebuild() const { return Dropout2d(p); }
+
+  const double p;
+};
+
+// The same for whole samples (N, ...); see drop_path.
+class DropPath : public Layer<DropPath> {
+ public:
+  explicit DropPath(double p = 0.1);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return drop_path(x, p, training()); }
+  DropPath rebuild() const { return DropPath(p); }
+
+  const double p;
+};
+
 }  // namespace adret

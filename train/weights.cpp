@@ -35,9 +35,22 @@ std::vector<Slot> slots_of(const Module& model) {
   return slots;
 }
 
+// Of a weight with kernel dimensions between its first and its last.
+std::vector<int> channels_first(int rank) {
+  std::vector<int> order{0, rank - 1};
+  for (int dim = 1; dim < rank - 1; ++dim) order.push_back(dim);
+  return order;
+}
+std::vector<int> channels_last(int rank) {
+  std::vector<int> order{0};
+  for (int dim = 2; dim < rank; ++dim) order.push_back(dim);
+  order.push_back(1);
+  return order;
+}
+
 Tensor to_file_layout(const Tensor& tensor, FileLayout layout) {
   switch (layout) {
-    case FileLayout::conv_weight: return permute(tensor, {0, 3, 1, 2});
+    case FileLayout::conv_weight: return permute(tensor, channels_first(tensor.rank()));
     case FileLayout::transposed: return transpose(tensor, 0, 1);
     default: return tensor;
   }
@@ -45,7 +58,7 @@ Tensor to_file_layout(const Tensor& tensor, FileLayout layout) {
 
 Tensor from_file_layout(const Tensor& tensor, FileLayout layout) {
   switch (layout) {
-    case FileLayout::conv_weight: return permute(tensor, {0, 2, 3, 1});
+    case FileLayout::conv_weight: return permute(tensor, channels_last(tensor.rank()));
     case FileLayout::transposed: return transpose(tensor, 0, 1);
     default: return tensor;
   }
@@ -54,7 +67,7 @@ Tensor from_file_layout(const Tensor& tensor, FileLayout layout) {
 Shape file_shape(const Slot& slot) {
   const Shape& shape = slot.tensor.shape();
   switch (slot.layout) {
-    case FileLayout::conv_weight: return {shape[0], shape[3], shape[1], shape[2]};
+    case FileLayout::conv_weight: return shape.without(shape.rank() - 1).inserted(1, shape[-1]);
     case FileLayout::transposed: return {shape[1], shape[0]};
     default: return shape;
   }

@@ -1,4 +1,5 @@
 // Dropout.
+#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/dropout.h>
 #include <adret/autograd/saved_tensor.h>
@@ -44,6 +45,31 @@ Tensor dropout(const Tensor& x, double p, bool training) {
                      .p = p});
   record<DropoutNode>({y}, {x}, mask, p);
   return y;
+}
+
+namespace {
+
+// One mask for all elements along the dimensions 1..last-1.
+Tensor dropout_alike(const char* function, const Tensor& x, double p, bool training, int last) {
+  check::floating(function, {"x", x});
+  if (x.rank() < 1) check::refuse_shape(function, {"x", x}, "(N, ...)");
+  Shape shape = x.shape();
+  for (int dim = 1; dim < last; ++dim) shape = shape.with(dim, 1);
+  const Tensor ones = Tensor::ones(shape, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor kept = dropout(ones, p, training);
+  return training && p != 0 ? x * kept : x;
+}
+
+}  // namespace
+
+Tensor dropout2d(const Tensor& x, double p, bool training) {
+  const FunctionScope scope("dropout2d");
+  return dropout_alike("dropout2d", x, p, training, x.rank() - 1);
+}
+
+Tensor drop_path(const Tensor& x, double p, bool training) {
+  const FunctionScope scope("drop_path");
+  return dropout_alike("drop_path", x, p, training, x.rank());
 }
 
 }  // namespace adret

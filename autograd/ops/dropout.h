@@ -9,4 +9,9 @@ namespace adret {
 // identity otherwise. The mask comes from the dropout stream of core/random.h.
 Tensor dropout(const Tensor& x, double p, bool training);
 
+// Whole channels of each sample: one number for all places of x (N, ..., C) (Tompson et al. 2015).
+Tensor dropout2d(const Tensor& x, double p, bool training);
+// Whole samples of x (N, ...), for a branch beside a residual (Huang et al. 2016).
+Tensor drop_path(const Tensor& x, double p, bool training);
+
 }  // namespace adret

@@ -10,6 +10,7 @@
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/backend.h>
+#include <adret/core/error.h>
 #include <adret/core/memory_pool.h>
 #include <adret/core/random.h>
 #include <gtest/gtest.h>
