@@ -19,6 +19,7 @@
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/norm.h>
+#include <adret/autograd/ops/pad.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/scan.h>

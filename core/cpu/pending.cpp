@@ -4,8 +4,6 @@
 
 namespace adret::cpu {
 
-void run(const kernels::Remap&) { throw Error("Remap is not there yet"); }
-void run(const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
 void run(const kernels::Sort&) { throw Error("Sort is not there yet"); }
 void run(const kernels::GroupNormForward&) { throw Error("GroupNormForward is not there yet"); }
 void run(const kernels::GroupNormBackward&) { throw Error("GroupNormBackward is not there yet"); }

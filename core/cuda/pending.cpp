@@ -4,8 +4,6 @@
 
 namespace adret::cuda {
 
-void run(Context&, const kernels::Remap&) { throw Error("Remap is not there yet"); }
-void run(Context&, const kernels::RemapBackward&) { throw Error("RemapBackward is not there yet"); }
 void run(Context&, const kernels::Sort&) { throw Error("Sort is not there yet"); }
 void run(Context&, const kernels::GroupNormForward&) { throw Error("GroupNormForward is not there yet"); }
 void run(Context&, const kernels::GroupNormBackward&) { throw Error("GroupNormBackward is not there yet"); }
