@@ -26,6 +26,7 @@
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
+#include <adret/autograd/ops/sort.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/autograd/step_trace.h>

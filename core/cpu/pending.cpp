@@ -4,7 +4,6 @@
 
 namespace adret::cpu {
 
-void run(const kernels::Sort&) { throw Error("Sort is not there yet"); }
 void run(const kernels::GroupNormForward&) { throw Error("GroupNormForward is not there yet"); }
 void run(const kernels::GroupNormBackward&) { throw Error("GroupNormBackward is not there yet"); }
 void run(const kernels::AttentionForward&) { throw Error("AttentionForward is not there yet"); }
