@@ -13,6 +13,7 @@
 #include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/dropout.h>
 #include <adret/autograd/ops/elementary.h>
+#include <adret/autograd/ops/einsum.h>
 #include <adret/autograd/ops/embedding.h>
 #include <adret/autograd/ops/extreme.h>
 #include <adret/autograd/ops/group_norm.h>
@@ -22,12 +23,14 @@
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/norm.h>
+#include <adret/autograd/ops/pad.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
+#include <adret/autograd/ops/sort.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/autograd/step_trace.h>

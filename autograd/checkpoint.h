@@ -26,7 +26,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
                   const std::vector<Tensor>& inputs);
 // With the inputs as arguments.
 template <class F, class... Inputs>
-requires(std::is_invocable_r_v<Tensor, F&, const Inputs&...> && sizeof...(Inputs) > 0) Tensor
+requires((std::same_as<Inputs, Tensor> && ...) && sizeof...(Inputs) > 0) Tensor
     checkpoint(F function, const Inputs&... inputs) {
   return checkpoint(
       [function = std::move(function)](const std::vector<Tensor>& in) mutable {

@@ -13,8 +13,11 @@ struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;  // the last two dimensions
 };
 
-// (M, K) (K, N) -> (M, N); (B, M, K) (B, K, N) -> (B, M, N). Throws ShapeError for other ranks, and
-// for batches or K that differ.
+// (..., M, K) (..., K, N) -> (..., M, N), the dimensions before the last two broadcast: a matrix is
+// multiplied with each of a batch without being copied. A vector (K) is a row on the left and a
+// column on the right, and leaves the result with its dimension: (K) (K) is a scalar. Throws
+// ShapeError for scalars, batches that do not broadcast, a K that differs, and a vector to be
+// transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
 struct LinearOptions {

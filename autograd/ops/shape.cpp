@@ -269,6 +269,90 @@ Tensor concatenate(const std::vector<Tensor>& tensors, int dim) {
   return y;
 }
 
+// -- split and stack ---------------------------------------------------------------
+
+namespace {
+
+struct SplitBackward final : Node {
+  explicit SplitBackward(int dim) : dim(dim) {}
+  const char* name() const override { return "split"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    std::vector<Tensor> parts = grads;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const TensorSpec& spec = output_spec(i);
+      if (!parts[i].defined()) parts[i] = Tensor::zeros(spec.shape, {spec.dtype, spec.device});
+    }
+    return {concatenate(parts, dim)};
+  }
+  int dim;
+};
+
+// Parts of `size` elements, without a place in the graph each.
+std::vector<Tensor> split_range(const Tensor& x, int64_t size, int dim) {
+  std::vector<Tensor> parts;
+  {
+    NoGrad together;
+    int64_t begin = 0;
+    do {
+      const int64_t end = std::min(x.size(dim), begin + size);
+      parts.push_back(slice_range(x, {dim, begin, end}));
+      begin = end;
+    } while (begin < x.size(dim));
+  }
+  record<SplitBackward>(parts, std::span(&x, 1), dim);
+  return parts;
+}
+
+// Before which dimension of a tensor of one dimension more a new one comes.
+int resolve_new_dim(const char* function, const Tensor& x, int dim) {
+  return x.shape().inserted(0, 1).resolve_dim(function, dim);
+}
+
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int dim) {
+  const FunctionScope scope("split");
+  const int resolved = x.shape().resolve_dim("split", dim);
+  if (size < 1) check::refuse("split", fmt::format("size is {}, wanted 1 at least", size));
+  return split_range(x, size, resolved);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int dim) {
+  const FunctionScope scope("chunk");
+  const int resolved = x.shape().resolve_dim("chunk", dim);
+  if (count < 1) check::refuse("chunk", fmt::format("count is {}, wanted 1 at least", count));
+  return split_range(x, std::max<int64_t>(1, (x.size(resolved) + count - 1) / count), resolved);
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int dim) {
+  const FunctionScope scope("stack");
+  if (tensors.empty()) check::refuse("stack", "no tensors were given, wanted at least one");
+  const Tensor& first = tensors[0];
+  const int resolved = resolve_new_dim("stack", first, dim);
+  std::vector<Tensor> layers;
+  for (const Tensor& tensor : tensors) {
+    check::alike("stack", {"the first tensor", first}, {"another", tensor});
+    check::shape("stack", {"a tensor", tensor}, first.shape());
+    layers.push_back(tensor.reshape(tensor.shape().inserted(resolved, 1)));
+  }
+  return concatenate(layers, resolved);
+}
+
+Tensor squeeze(const Tensor& x, int dim) {
+  const FunctionScope scope("squeeze");
+  const int resolved = x.shape().resolve_dim("squeeze", dim);
+  if (x.size(resolved) != 1) {
+    check::refuse("squeeze", fmt::format("dimension {} of x {} has {} elements, wanted 1", resolved,
+                                         to_string(x.shape()), x.size(resolved)));
+  }
+  return x.reshape(x.shape().without(resolved));
+}
+
+Tensor unsqueeze(const Tensor& x, int dim) {
+  const FunctionScope scope("unsqueeze");
+  return x.reshape(x.shape().inserted(resolve_new_dim("unsqueeze", x, dim), 1));
+}
+
 // -- broadcast --------------------------------------------------------------------
 
 namespace {

@@ -27,6 +27,19 @@ Tensor slice(const Tensor& x, int dim, int64_t begin, int64_t end);
 // Joins tensors whose other dimensions agree. Throws ShapeError when they do not, when dtypes
 // differ and for no tensors, DeviceError for several devices.
 Tensor concatenate(const std::vector<Tensor>& tensors, int dim);
+// Joins tensors of one shape along a new dimension, -1 being behind the last. Throws as
+// concatenate.
+Tensor stack(const std::vector<Tensor>& tensors, int dim);
+// Slices of `size` elements along a dimension, the last one of those that are left; one of 0
+// elements for none. Throws ShapeError for a size below 1.
+std::vector<Tensor> split(const Tensor& x, int64_t size, int dim);
+// The same in `count` slices of equal size, as far as it divides: fewer where rounding up the size
+// leaves nothing for the last. Throws ShapeError for a count below 1.
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int dim);
+// Removes a dimension of size 1, another size being a ShapeError; inserts one before `dim`, -1
+// being behind the last. Both share memory.
+Tensor squeeze(const Tensor& x, int dim);
+Tensor unsqueeze(const Tensor& x, int dim);
 // Stretches dimensions of size 1, and adds leading ones. Throws ShapeError for other differences.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 

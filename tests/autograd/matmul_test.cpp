@@ -7,6 +7,9 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
+
+#include <algorithm>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
@@ -77,14 +80,90 @@ TEST(Matmul, RefusesShapesThatDoNotMultiply) {
       "[matmul] a (2, 3) and b (3, 4) transposed do not multiply: 3 columns meet 4 rows");
   expect_error<ShapeError>(
       [] {
-        return matmul(Tensor::ones({2, 2, 3}), Tensor::ones({3, 2}));
+        return matmul(Tensor::ones({2, 2, 3}), Tensor::ones({5, 3, 2}));
       },
-      "[matmul] a (2, 2, 3) and b (3, 2), wanted both (M, K) (K, N) or both");
+      "[matmul] shapes (2,) and (5,) do not broadcast");
   expect_error<ShapeError>(
       [] {
-        return matmul(Tensor::ones({2, 2, 3}), Tensor::ones({1, 3, 2}));
+        return matmul(Tensor::ones({2}), Tensor::ones({3, 2}));
       },
-      "[matmul] batches of 2 and 1 do not agree: a (2, 2, 3), b (1, 3, 2)");
+      "[matmul] a (2,) and b (3, 2) do not multiply: 2 columns meet 3 rows");
+  expect_error<ShapeError>(
+      [] {
+        return matmul(Tensor::ones({2, 3}), Tensor::ones({2}));
+      },
+      "[matmul] a (2, 3) and b (2,) do not multiply: 3 columns meet 2 rows");
+  expect_error<ShapeError>([] { return matmul(Tensor::ones({}), Tensor::ones({2})); },
+                           "[matmul] a is (), wanted (..., M, K)");
+  expect_error<ShapeError>(
+      [] {
+        return matmul(Tensor::ones({2, 3}), Tensor::ones({3}), {.transpose_b = true});
+      },
+      "[matmul] b is (3,), wanted two dimensions to transpose");
+}
+
+// Shapes of all ranks, batches that broadcast, and both transpositions, against sums of products.
+TEST(Matmul, BroadcastsBatchesOfAnyRank) {
+  struct Case {
+    Shape a, b, y;
+  };
+  const Case cases[] = {{{3}, {3}, {}},
+                        {{3}, {3, 2}, {2}},
+                        {{2, 3}, {3}, {2}},
+                        {{3}, {4, 3, 2}, {4, 2}},
+                        {{4, 2, 3}, {3}, {4, 2}},
+                        {{4, 2, 3}, {3, 5}, {4, 2, 5}},
+                        {{2, 3}, {4, 3, 5}, {4, 2, 5}},
+                        {{4, 1, 2, 3}, {2, 3, 5}, {4, 2, 2, 5}},
+                        {{1, 2, 3}, {3, 5}, {1, 2, 5}},
+                        {{2, 3}, {1, 1, 3, 5}, {1, 1, 2, 5}},
+                        {{2, 2, 2, 3}, {2, 2, 3, 1}, {2, 2, 2, 1}},
+                        {{0, 2, 3}, {3, 5}, {0, 2, 5}},
+                        {{2, 0, 3}, {2, 3, 5}, {2, 0, 5}},
+                        {{2, 2, 0}, {0, 5}, {2, 2, 5}}};
+  const auto wide = [](const Tensor& x, int at, bool swap) {  // as (..., M, K), untransposed
+    const Tensor matrix = x.rank() == 1 ? unsqueeze(x, at) : x;
+    return swap ? transpose(matrix, -1, -2) : matrix;
+  };
+  for (const auto& [a, b, y] : cases) {
+    for (const auto& [ta, tb] :
+         {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      if ((ta && a.rank() == 1) || (tb && b.rank() == 1)) continue;
+      SCOPED_TRACE(testing::Message() << a << " " << b << " " << ta << tb);
+      const Tensor left = ta ? transpose(variable(a), -1, -2).detach() : variable(a);
+      const Tensor right = tb ? transpose(variable(b, 7), -1, -2).detach() : variable(b, 7);
+      Tensor left_leaf = left.detach(), right_leaf = right.detach();
+      left_leaf.set_requires_grad(true);
+      right_leaf.set_requires_grad(true);
+      const MatmulOptions options{.transpose_a = ta, .transpose_b = tb};
+      const Tensor found = matmul(left_leaf, right_leaf, options);
+      ASSERT_EQ(found.shape(), y);
+      // (..., M, K, 1) times (..., 1, K, N), summed over K.
+      const Tensor slow =
+          sum(unsqueeze(wide(left, 0, ta), -1) * unsqueeze(wide(right, 1, tb), -3), {.dims = {-2}});
+      expect_values(found, y, slow.to_vector<double>());
+      expect_gradients([&](const Inputs& in) { return matmul(in[0], in[1], options); },
+                       {left_leaf, right_leaf});
+    }
+  }
+}
+
+class KernelNames final : public Decorator {
+ public:
+  void run(const Kernel& call) override {
+    names.push_back(kernel_name(call));
+    forward(call);
+  }
+  std::vector<std::string> names;
+};
+
+TEST(Matmul, WithOneMatrixCopiesNothing) {
+  const Tensor a = variable({4, 2, 3}), b = variable({3, 5}, 7);
+  KernelNames kernels;
+  const Tensor y = matmul(a, b);
+  EXPECT_EQ(kernels.names, (std::vector<std::string>{"matmul"}));
+  grad({y}, {a, b}, {.grad_outputs = {sequence(y.shape())}});
+  EXPECT_EQ(std::ranges::count(kernels.names, "matmul"), 3);
 }
 
 // Values: PyTorch 1.13.

@@ -5,6 +5,7 @@ inputs, PyTorch's result in f64, and the gradients of sum(result * weights).
 gradients of the inputs that have one. The weights are those of sequence(shape, 3) in
 tests/support/gradients.cpp. What is before a "/" in a name is the function.
 """
+import struct
 from pathlib import Path
 
 import torch
@@ -53,7 +54,7 @@ def write(file, families):
         for key, tensor in found.items():
             assert f"{name}:{key}" not in tensors, name
             tensors[f"{name}:{key}"] = (DTYPES[tensor.dtype], tensor.shape, tensor.flatten().tolist())
-    # Booleans last, so that all others are aligned.
-    ordered = sorted(tensors.items(), key=lambda item: item[1][0] == "BOOL")
+    # Wide ones first, so that all are aligned.
+    ordered = sorted(tensors.items(), key=lambda item: -struct.calcsize(safetensors_file.CODES[item[1][0]]))
     safetensors_file.write(HERE / file, dict(ordered))
 
