@@ -18,8 +18,10 @@
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/norm.h>
+#include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
