@@ -24,8 +24,10 @@
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/pad.h>
+#include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>

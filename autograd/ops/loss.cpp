@@ -1,15 +1,18 @@
-// Loss functions.
+// Losses of classification.
+#include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
+#include <adret/autograd/ops/loss_parts.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/saved_tensor.h>
-#include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <limits>
 #include <numeric>
 
 namespace adret {
@@ -83,38 +86,6 @@ void check_smoothing(double label_smoothing) {
                 fmt::format("label_smoothing is {}, wanted 0..1", label_smoothing));
 }
 
-void check_class_weights(const Tensor& logits, const Tensor& weights) {
-  const check::Argument argument{"class_weights", weights};
-  check::same_device("cross_entropy", {"logits", logits}, argument);
-  check::shape("cross_entropy", argument, {logits.size(-1)});
-  check::dtype("cross_entropy", argument, wide_dtype(logits));
-  if (!weights.defined() || !weights.requires_grad()) return;
-  throw Error(
-      "[cross_entropy] class_weights ask for a gradient, which they do not get; detach them, or "
-      "multiply log_softmax by them");
-}
-
-void check_cross_entropy(const Tensor& logits, const Tensor& labels,
-                         const CrossEntropyOptions& options) {
-  check::floating("cross_entropy", {"logits", logits});
-  check::same_device("cross_entropy", {"logits", logits}, {"labels", labels});
-  check::integer("cross_entropy", {"labels", labels});
-  if (logits.rank() == 0) check::refuse_shape("cross_entropy", {"logits", logits}, "(..., C)");
-  if (logits.shape().without(logits.rank() - 1) != labels.shape()) {
-    check::refuse("cross_entropy",
-                  fmt::format("logits (..., C) are {}, labels {}; wanted one label a sample: {}",
-                              to_string(logits.shape()), to_string(labels.shape()),
-                              to_string(logits.shape().without(logits.rank() - 1))));
-  }
-  check_smoothing(options.label_smoothing);
-  check_class_weights(logits, options.class_weights);
-  const int64_t classes = logits.size(-1);
-  if (const auto wrong = check::first_outside(labels, classes, options.ignore_index)) {
-    throw Error(fmt::format("[cross_entropy] label {} of sample {} is outside 0..{} ({} classes)",
-                            wrong->index, wrong->place, classes - 1, classes));
-  }
-}
-
 // Labels are shares of the classes, of the logits' shape.
 Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
                           const CrossEntropyOptions& options) {
@@ -129,7 +100,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
                     to_string(labels.shape()), name(labels.dtype()), to_string(logits.shape())));
   }
   check_smoothing(options.label_smoothing);
-  check_class_weights(logits, options.class_weights);
+  loss::check_class_weights("cross_entropy", {"logits", logits}, options.class_weights);
   const DType wide = wide_dtype(logits);
   Tensor shares = labels.to(wide);
   if (const double s = options.label_smoothing; s > 0) {
@@ -138,12 +109,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
   }
   if (options.class_weights.defined()) shares = shares * options.class_weights;
   const Tensor losses = -sum(log_softmax(logits.to(wide)) * shares, {.dims = {-1}});
-  switch (options.reduction) {
-    case Reduction::none: return losses;
-    case Reduction::sum: return sum(losses);
-    case Reduction::mean: break;
-  }
-  return mean(losses);
+  return loss::reduced(losses, options.reduction);
 }
 
 }  // namespace
@@ -152,7 +118,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
                      const CrossEntropyOptions& options) {
   const FunctionScope scope("cross_entropy");
   if (is_floating(labels.dtype())) return soft_cross_entropy(logits, labels, options);
-  check_cross_entropy(logits, labels, options);
+  loss::check_labels("cross_entropy", {"logits", logits}, labels, options.ignore_index);
+  loss::check_class_weights("cross_entropy", {"logits", logits}, options.class_weights);
+  check_smoothing(options.label_smoothing);
   const int64_t samples = labels.numel();
   const Tensor flat = logits.rank() == 2 ? logits : logits.reshape({samples, logits.size(-1)});
   const Tensor flat_labels = labels.rank() == 1 ? labels : labels.reshape({samples});
@@ -177,26 +145,131 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   return reduced || labels.rank() == 1 ? loss : loss.reshape(labels.shape());
 }
 
-// -- mean squared error ----------------------------------------------------------------
+// -- labels ------------------------------------------------------------------------------
 
-Tensor mse_loss(const Tensor& prediction, const Tensor& target, const MseOptions& options) {
-  const FunctionScope scope("mse_loss");
-  check::alike("mse_loss", {"prediction", prediction}, {"target", target});
-  check::floating("mse_loss", {"prediction", prediction});
-  if (prediction.shape() != target.shape()) {
-    check::refuse("mse_loss",
-                  fmt::format("prediction is {}, target {}; shapes must be equal, "
-                              "reshape one of them",
-                              to_string(prediction.shape()), to_string(target.shape())));
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// Where each sample's label is, (..., C), and whether it is anywhere, (...).
+struct Places {
+  Tensor is_label, found;
+  Places(const Tensor& labels, int64_t classes)
+      : is_label(one_hot(labels, classes, DType::boolean)), found(any(is_label, {.dims = {-1}})) {}
+
+  // What scores (..., C), or weights (C), have there; 0 where the label is nowhere.
+  Tensor pick(const Tensor& of, bool keepdim = false) const {
+    return sum(where(is_label, of, 0), {.dims = {-1}, .keepdim = keepdim});
   }
-  const DType wide = wide_dtype(prediction);
-  Tensor squares = square(prediction.to(wide) - target.to(wide));
-  switch (options.reduction) {
-    case Reduction::none: return squares;
-    case Reduction::sum: return sum(squares);
-    case Reduction::mean: break;
+};
+
+}  // namespace
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const NllOptions& options) {
+  const FunctionScope scope("nll_loss");
+  const check::Argument scores{"log_probabilities", log_probabilities};
+  loss::check_labels("nll_loss", scores, labels, options.ignore_index);
+  loss::check_class_weights("nll_loss", scores, options.class_weights);
+  const Tensor wide = log_probabilities.to(wide_dtype(log_probabilities));
+  const Places places(labels, wide.size(-1));
+  const Tensor ignored = Tensor::full({}, double(options.ignore_index),
+                                      {.dtype = DType::i64, .device = labels.device()});
+  const Tensor counts = not_equal(labels.to(DType::i64), ignored);
+  const Tensor weights = where(
+      counts,
+      options.class_weights.defined() ? places.pick(options.class_weights) : scalar_like(wide, 1),
+      0);
+  const Tensor losses = where(counts, where(places.found, -places.pick(wide) * weights, nan), 0);
+  if (options.reduction != Reduction::mean) return loss::reduced(losses, options.reduction);
+  const Tensor divisor = sum(weights);
+  return sum(losses) / where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
+}
+
+Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels,
+                         const MultiMarginOptions& options) {
+  const FunctionScope scope("multi_margin_loss");
+  loss::check_labels("multi_margin_loss", {"scores", scores}, labels, {});
+  loss::check_class_weights("multi_margin_loss", {"scores", scores}, options.class_weights);
+  if (options.p != 1 && options.p != 2) {
+    check::refuse("multi_margin_loss", fmt::format("p is {}, wanted 1 or 2", options.p));
   }
-  return mean(squares);
+  const Tensor wide = scores.to(wide_dtype(scores));
+  const Places places(labels, wide.size(-1));
+  Tensor excess = relu(wide - places.pick(wide, true) + options.margin);
+  if (options.p == 2) excess = square(excess);
+  Tensor losses = sum(where(places.is_label, 0, excess), {.dims = {-1}}) / double(wide.size(-1));
+  if (options.class_weights.defined()) losses = losses * places.pick(options.class_weights);
+  return loss::reduced(where(places.found, losses, nan), options.reduction);
+}
+
+// -- probabilities -------------------------------------------------------------------------
+
+namespace {
+
+// An operand that is multiplied by the losses, whose shape is that of x.
+void check_factor(const char* function, const Tensor& x, check::Argument factor) {
+  if (!factor.tensor.defined()) return;
+  check::same_device(function, {"logits", x}, factor);
+  check::dtype(function, factor, wide_dtype(x));
+  if (broadcast(function, x.shape(), factor.tensor.shape()) == x.shape()) return;
+  check::refuse_shape(function, factor, "what broadcasts to " + to_string(x.shape()));
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        const BinaryCrossEntropyOptions& options) {
+  const char* const function = "binary_cross_entropy_with_logits";
+  const FunctionScope scope(function);
+  loss::check_pair(function, {"logits", logits}, {"targets", targets});
+  check_factor(function, logits, {"weight", options.weight});
+  check_factor(function, logits, {"pos_weight", options.pos_weight});
+  const Tensor x = logits.to(wide_dtype(logits)), target = targets.to(x.dtype());
+  // log sigmoid(-x) is log sigmoid(x) - x.
+  Tensor log_probability = logsigmoid(x);
+  if (options.pos_weight.defined()) {
+    log_probability = log_probability * ((options.pos_weight - 1) * target + 1);
+  }
+  Tensor losses = (1 - target) * x - log_probability;
+  if (options.weight.defined()) losses = losses * options.weight;
+  return loss::reduced(losses, options.reduction);
+}
+
+Tensor focal_loss(const Tensor& logits, const Tensor& targets, const FocalOptions& options) {
+  const FunctionScope scope("focal_loss");
+  loss::check_pair("focal_loss", {"logits", logits}, {"targets", targets});
+  if (!(options.gamma >= 0)) {
+    check::refuse("focal_loss", fmt::format("gamma is {}, wanted 0 or more", options.gamma));
+  }
+  if (!(options.alpha <= 1)) {
+    check::refuse("focal_loss", fmt::format("alpha is {}, wanted at most 1", options.alpha));
+  }
+  const Tensor x = logits.to(wide_dtype(logits)), target = targets.to(x.dtype());
+  const Tensor towards = x * affine(target, 2, -1);  // the target's logit
+  Tensor losses = -logsigmoid(towards);
+  // (1 - p)^gamma by its logarithm: neither p near 1 nor a power of 0 costs anything.
+  if (options.gamma > 0) losses = losses * exp(options.gamma * logsigmoid(-towards));
+  if (options.alpha >= 0) {
+    losses = losses * affine(target, 2 * options.alpha - 1, 1 - options.alpha);
+  }
+  return loss::reduced(losses, options.reduction);
+}
+
+Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, const KlDivOptions& options) {
+  const FunctionScope scope("kl_div");
+  loss::check_pair("kl_div", {"log_probabilities", log_probabilities}, {"target", target});
+  const Tensor x = log_probabilities.to(wide_dtype(log_probabilities)), t = target.to(x.dtype());
+  Tensor terms;
+  if (options.log_target) {
+    terms = exp(t) * (t - x);
+  } else {
+    const Tensor is_zero = equal(t, scalar_like(t, 0));
+    terms = where(is_zero, 0, t * (log(where(is_zero, 1, t)) - x));
+  }
+  if (!options.batchmean || options.reduction != Reduction::mean) {
+    return loss::reduced(terms, options.reduction);
+  }
+  return sum(terms) / double(terms.rank() == 0 ? 1 : terms.size(0));
 }
 
 }  // namespace adret

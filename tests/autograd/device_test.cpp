@@ -9,6 +9,7 @@
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
 #include <adret/core/random.h>

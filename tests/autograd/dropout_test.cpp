@@ -64,6 +64,38 @@ TEST(Dropout, HasDerivativesForAFixedMask) {
   expect_gradients(function, {variable({0, 4})});
 }
 
+// Of x (N, ...) of ones the values, which must be the same within a group of the elements.
+std::vector<float> of_groups(const Tensor& y, int64_t groups, int64_t (*group_of)(int64_t)) {
+  const std::vector<float> values = y.to_vector();
+  std::vector<float> found(size_t(groups), -1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    float& group = found[size_t(group_of(int64_t(i)))];
+    EXPECT_TRUE(group == -1 || group == values[i]) << i;
+    group = values[i];
+  }
+  return found;
+}
+
+TEST(Dropout, OfChannelsAndOfPathsIsOneNumberForEach) {
+  random::manual_seed(2);
+  Tensor x = Tensor::ones({40, 3, 2, 5});
+  x.set_requires_grad(true);
+  const Tensor channels = dropout2d(x, 0.4, true), paths = drop_path(x, 0.2, true);
+  const auto of_channels = of_groups(channels, 200, [](int64_t i) { return i / 30 * 5 + i % 5; });
+  const auto of_paths = of_groups(paths, 40, [](int64_t i) { return i / 30; });
+  const auto dropped = [](const std::vector<float>& values, float kept) {
+    for (const float value : values) EXPECT_TRUE(value == 0 || value == kept) << value;
+    return double(std::ranges::count(values, 0.0f)) / double(values.size());
+  };
+  // 4 standard deviations of the shares.
+  EXPECT_NEAR(dropped(of_channels, float(1 / 0.6)), 0.4, 4 * std::sqrt(0.4 * 0.6 / 200));
+  EXPECT_NEAR(dropped(of_paths, 1.25f), 0.2, 4 * std::sqrt(0.2 * 0.8 / 40));
+  EXPECT_EQ(grad({sum(channels)}, {x})[0].to_vector(), channels.to_vector());
+  EXPECT_EQ(grad({sum(paths)}, {x})[0].to_vector(), paths.to_vector());
+  EXPECT_TRUE(dropout2d(x, 0.4, false).is_same(x));
+  EXPECT_TRUE(drop_path(x, 0, true).is_same(x));
+}
+
 TEST(Dropout, WantsAProbability) {
   const Tensor x = Tensor::ones({2});
   expect_error<ShapeError>([&] { return dropout(x, 1.5, true); },

@@ -2,6 +2,7 @@
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/core/error.h>
 
 #include <cmath>

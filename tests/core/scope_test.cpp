@@ -2,8 +2,8 @@
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/conv.h>
-#include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/core/backend.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/scope.h>

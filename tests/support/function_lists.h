@@ -11,5 +11,6 @@ std::vector<FunctionCase> rearrange_cases();
 std::vector<FunctionCase> norm_cases();
 std::vector<FunctionCase> loss_cases();
 std::vector<FunctionCase> attention_cases();
+std::vector<FunctionCase> image_cases();
 
 }  // namespace adret::test

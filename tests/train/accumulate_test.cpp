@@ -1,8 +1,8 @@
 // Several batches to a step; shares of classes as targets; the time spent waiting for data.
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
-#include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
 #include <adret/core/random.h>

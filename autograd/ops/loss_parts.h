@@ -1,0 +1,26 @@
+// What the loss functions share: checks of labels and pairs, and the reduction.
+#pragma once
+
+#include <adret/autograd/ops/check.h>
+#include <adret/core/kernels/loss.h>
+
+#include <optional>
+
+namespace adret::loss {
+
+// Floating, alike, and of one shape: nothing is broadcast.
+void check_pair(const char* function, check::Argument a, check::Argument b);
+
+// scores (..., C) and labels (...) i32 or i64. Those on the CPU are looked at: Error names the
+// sample of one outside 0..C-1 that is not ignore_index. On another device nobody waits for them;
+// the function gives NaN there.
+void check_labels(const char* function, check::Argument scores, const Tensor& labels,
+                  std::optional<int64_t> ignore_index);
+
+// (C), of the losses' dtype, without a gradient, or undefined.
+void check_class_weights(const char* function, check::Argument scores, const Tensor& weights);
+
+// The losses themselves, their sum or their mean.
+Tensor reduced(const Tensor& losses, kernels::Reduction reduction);
+
+}  // namespace adret::loss
