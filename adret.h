@@ -12,8 +12,8 @@
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/dropout.h>
-#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/einsum.h>
+#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/embedding.h>
 #include <adret/autograd/ops/extreme.h>
 #include <adret/autograd/ops/group_norm.h>
