@@ -1,4 +1,4 @@
-// Times whole training steps: forward, cross-entropy, backward, SGD with momentum. Prints one JSON
+// Times whole training steps: forward, cross-entropy, backward, SGD with momentum or AdamW. Prints one JSON
 // line a case, comparable with bench/peers.
 //
 //   train_step lenet:64:tf32:graph ... [--device cpu|cuda|auto] [--seconds S]
