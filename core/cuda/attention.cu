@@ -1,8 +1,8 @@
 // Attention forward in every dtype and width: a block has a tile of queries and meets the keys tile
 // by tile, with softmax kept up as they come (Milakov and Gimelshein 2018).
+#include <adret/core/cuda/attention.h>
 #include <adret/core/cuda/attention_tile.h>
 #include <adret/core/cuda/device_math.h>
-#include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/team.h>
 
 namespace adret::cuda {
@@ -132,8 +132,8 @@ void check_width(const TensorView& q, const char* kernel) {
                    "; take more heads, or compute on the CPU");
 }
 
-void run(Context& context, const kernels::AttentionForward& call) {
-  if (call.y.numel() == 0) return;
+void attend(Context& context, const kernels::AttentionForward& call) {
+  if (attend_on_tensor_cores(context, call)) return;
   check_width(call.q, call.name);
   dispatch_float(call.q.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);

@@ -1,8 +1,8 @@
 // Attention backward in every dtype and width, with the weights made anew from the scores: one
 // kernel for the gradients of keys and values, whose blocks have a tile of keys and meet the
 // queries, and one for those of queries, the other way round. So each sum has one order.
+#include <adret/core/cuda/attention.h>
 #include <adret/core/cuda/attention_tile.h>
-#include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/team.h>
 #include <adret/core/cuda/workspace.h>
 
@@ -13,9 +13,9 @@ template <class T>
 struct Backward {
   using A = Accumulator<T>;
   AttentionProblem<T> problem;
-  HeadTensor<T> q, k, v, y, dy, dq, dk, dv;
+  HeadTensor<T> q, k, v, dy, dq, dk, dv;
   const A* log_sum_exp;
-  A* means;  // of a query's weights' gradients: sum of dy y
+  const A* means;  // of a query's weights' gradients: sum of dy y
 
   // From a product of q and k and one of dy and v: the weight after dropout, and the score's
   // gradient times the scale.
@@ -39,22 +39,26 @@ struct Backward {
   }
 };
 
-// A warp for each query of each head.
-template <class T>
-__global__ void __launch_bounds__(256) attention_means(const Backward<T> b) {
+// Eight threads for each query of each head, which read n elements at once.
+template <class T, int n>
+__global__ void __launch_bounds__(256) attention_means(AttentionProblem<T> p, HeadTensor<T> y,
+                                                       HeadTensor<T> dy, Accumulator<T>* means) {
   begin_kernel();
-  const AttentionProblem<T>& p = b.problem;
   const int64_t count = p.samples * p.heads * p.queries;
-  for (int64_t i = first_item() / 32; i < count; i += all_threads() / 32) {
-    const int64_t head = i / p.queries, query = i % p.queries;
+  const Lanes team(8);
+  for (int64_t first = first_item() / 32 * 4; first < count; first += all_threads() / 8) {
+    const int64_t i = first + threadIdx.x % 32 / 8, head = i / p.queries, query = i % p.queries;
     const Head at{head / p.heads, head % p.heads};
-    const T *y = b.y.rows(at) + query * b.y.token, *dy = b.dy.rows(at) + query * b.dy.token;
     Total<Accumulator<T>> total;
-    for (int64_t d = threadIdx.x % 32; d < p.width; d += 32) {
-      total.value += widen<T>(dy[d]) * widen<T>(y[d]);
+    for (int64_t d = team.rank() * n; i < count && d < p.width; d += 8 * n) {
+      using Some = Vector<T, n>;
+      const Some a = *reinterpret_cast<const Some*>(y.rows(at) + query * y.token + d);
+      const Some b = *reinterpret_cast<const Some*>(dy.rows(at) + query * dy.token + d);
+#pragma unroll
+      for (int k = 0; k < n; ++k) total.value += widen<T>(a.at[k]) * widen<T>(b.at[k]);
     }
-    total = Lanes(32).reduce(total);
-    if (threadIdx.x % 32 == 0) b.means[i] = total.value;
+    total = team.reduce(total);
+    if (i < count && team.rank() == 0) means[i] = total.value;
   }
 }
 
@@ -149,6 +153,23 @@ __global__ void __launch_bounds__(256) attention_backward_queries(const Backward
   Tile::template store<parts>(dq, b.dq.rows(at) + first * b.dq.token, b.dq.token, count, width);
 }
 
+}  // namespace
+
+void attention_means(const Context& context, const kernels::AttentionBackward& call, void* means) {
+  dispatch_float(call.q.dtype, call.name, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int most = 16 / int(sizeof(T));
+    const AttentionProblem<T> problem(call);
+    const bool whole = problem.width % most == 0 && aligned_16(call.y.data, call.dy.data);
+    const int64_t rows = problem.samples * problem.heads * problem.queries;
+    launch(context, whole ? attention_means<T, most> : attention_means<T, 1>,
+           grid_for(context, rows * 8), problem, HeadTensor<T>(call.y), HeadTensor<T>(call.dy),
+           static_cast<Accumulator<T>*>(means));
+  });
+}
+
+namespace {
+
 template <class T>
 void run_in(const Context& context, const kernels::AttentionBackward& call) {
   const bool packed = call.packed();
@@ -159,14 +180,13 @@ void run_in(const Context& context, const kernels::AttentionBackward& call) {
                              HeadTensor<T>(call.q),
                              keys_of<T>(call),
                              values_of<T>(call),
-                             HeadTensor<T>(call.y),
                              HeadTensor<T>(call.dy),
                              HeadTensor<T>(call.dq),
                              HeadTensor<T>(packed ? call.dq : call.dk, packed ? 1 : 0),
                              HeadTensor<T>(packed ? call.dq : call.dv, packed ? 2 : 0),
                              call.log_sum_exp.as<Accumulator<T>>(),
                              means.as<Accumulator<T>>()};
-  launch(context, attention_means<T>, grid_for(context, rows * 32), backward);
+  attention_means(context, call, means.data());
   with_parts(problem.width, [&](auto parts) {
     launch(context, attention_backward_keys<T, decltype(parts)::value>,
            {.blocks = blocks_of<T>(problem, problem.keys)}, backward);
@@ -177,8 +197,8 @@ void run_in(const Context& context, const kernels::AttentionBackward& call) {
 
 }  // namespace
 
-void run(Context& context, const kernels::AttentionBackward& call) {
-  if (call.q.numel() == 0 && call.k.numel() == 0) return;
+void attend(Context& context, const kernels::AttentionBackward& call) {
+  if (attend_on_tensor_cores(context, call)) return;
   check_width(call.q, call.name);
   dispatch_float(call.q.dtype, call.name,
                  [&](auto zero) { run_in<decltype(zero)>(context, call); });

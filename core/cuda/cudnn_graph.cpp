@@ -11,16 +11,6 @@
 namespace adret::cuda {
 namespace {
 
-cudnnDataType_t cudnn_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return CUDNN_DATA_FLOAT;
-    case DType::f64: return CUDNN_DATA_DOUBLE;
-    case DType::f16: return CUDNN_DATA_HALF;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    default: throw DeviceError(fmt::format("[cuda] cuDNN convolves no {}", name(dtype)));
-  }
-}
-
 DType accumulator(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // (N, C, H, W) with the channels nearest.
@@ -97,6 +87,16 @@ void read_notes(EngineConfig& config) {
 }
 
 }  // namespace
+
+cudnnDataType_t cudnn_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDNN_DATA_FLOAT;
+    case DType::f64: return CUDNN_DATA_DOUBLE;
+    case DType::f16: return CUDNN_DATA_HALF;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    default: throw DeviceError(fmt::format("[cuda] cuDNN computes in no {}", name(dtype)));
+  }
+}
 
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
   ADRET_CHECK(cudnn().cudnnBackendCreateDescriptor(type, &value_));
@@ -186,7 +186,15 @@ Graph::Graph(const Convolution& convolution, cudnnHandle_t handle, const Descrip
   } else {
     add_convolution(convolution, y);
   }
+  finalize(handle);
+}
 
+Graph::Graph(Operations made, cudnnHandle_t handle, const Descriptor* device)
+    : parts_(std::move(made.parts)), operations_(std::move(made.operations)), device_(device) {
+  finalize(handle);
+}
+
+void Graph::finalize(cudnnHandle_t handle) {
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const Descriptor& operation : operations_) operations.push_back(operation.get());
   graph_ = Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -359,7 +367,7 @@ ExecutionPlan::ExecutionPlan(EngineConfig config, cudnnHandle_t handle)
 
 void ExecutionPlan::run(cudnnHandle_t handle, std::span<const int64_t> ids,
                         std::span<void* const> data, void* workspace) {
-  std::array<void*, 5> operands{};
+  std::array<void*, most_operands + 1> operands{};
   std::copy(data.begin(), data.end(), operands.begin());
   operands.back() = workspace;
   if (!pack_ || operands != packed_) {

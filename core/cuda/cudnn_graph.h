@@ -1,5 +1,5 @@
 // cuDNN's graph API: descriptors that own themselves, graphs of one convolution and what follows
-// it, the engines that can run a graph, and plans that do.
+// it or of other operations, the engines that can run a graph, and plans that do.
 #pragma once
 
 #include <adret/core/cuda/context.h>
@@ -52,6 +52,8 @@ class Descriptor {
   cudnnBackendDescriptor_t value_ = nullptr;
 };
 
+cudnnDataType_t cudnn_type(DType dtype);  // of floats
+
 // A GPU that need not be there, from JSON (the keys are cuDNN's): for asking what would run on it.
 Descriptor describe_device(const std::string& json);
 
@@ -99,6 +101,12 @@ class Graph {
   // For the handle's device, or with null for one that is only described.
   Graph(const Convolution& convolution, cudnnHandle_t handle, const Descriptor* device = nullptr);
 
+  // Any operations, in the order in which they run, and what they are described by.
+  struct Operations {
+    std::vector<Descriptor> parts, operations;
+  };
+  Graph(Operations made, cudnnHandle_t handle, const Descriptor* device = nullptr);
+
   // What cuDNN suggests, best first. Empty when there is nothing.
   std::vector<EngineConfig> suggestions(cudnnBackendHeurMode_t mode) const;
   // The one that to_string wrote; throws DeviceError when this cuDNN does not have it.
@@ -109,6 +117,7 @@ class Graph {
   void add_convolution(const Convolution& convolution, cudnnBackendDescriptor_t y);
   void add_sum(DType compute, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
                cudnnBackendDescriptor_t y);
+  void finalize(cudnnHandle_t handle);
 
   std::vector<Descriptor> parts_;  // tensors, and what operations are described by
   std::vector<Descriptor> operations_;
@@ -122,8 +131,9 @@ class ExecutionPlan {
   // tell its workspace.
   ExecutionPlan(EngineConfig config, cudnnHandle_t handle);
 
+  static constexpr size_t most_operands = 13;
   int64_t workspace() const { return workspace_; }  // bytes
-  // At most four operands, by their ids.
+  // At most `most_operands`, by their ids; those that graphs have by value are read at once.
   void run(cudnnHandle_t handle, std::span<const int64_t> ids, std::span<void* const> data,
            void* workspace);
 
@@ -133,7 +143,7 @@ class ExecutionPlan {
   // The operands of the last run: cuDNN takes no new ones into a finished pack, and steps that
   // repeat tend to come with the same ones.
   Descriptor pack_;
-  std::array<void*, 5> packed_{};
+  std::array<void*, most_operands + 1> packed_{};
 };
 
 }  // namespace adret::cuda

@@ -62,6 +62,18 @@ __device__ inline void load_matrices_transposed(uint32_t (&to)[4], const void* r
   load_matrices_transposed(to, uint32_t(__cvta_generic_to_shared(row)));
 }
 
+// Two numbers rounded to 16-bit neighbours, as fragments hold them.
+template <class T>
+__device__ inline uint32_t pack(float low, float high) {
+  std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162> both;
+  if constexpr (std::is_same_v<T, __half>) {
+    both = __floats2half2_rn(low, high);
+  } else {
+    both = __floats2bfloat162_rn(low, high);
+  }
+  return reinterpret_cast<const uint32_t&>(both);
+}
+
 // The bits of an f32, rounded to TF32's 10 bits of mantissa: to nearest, as the tensor cores
 // themselves would truncate.
 __device__ inline uint32_t round_to_tf32(uint32_t bits) {

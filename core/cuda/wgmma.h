@@ -1,9 +1,8 @@
 // Products of whole warpgroups on Hopper's tensor cores. For files that are compiled for sm_90a.
 #pragma once
 
+#include <adret/core/cuda/tensor_core.h>
 #include <adret/core/cuda/tile_copy.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -17,16 +16,6 @@ __device__ inline void store_matrices_turned(uint32_t row, const uint32_t (&from
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
                "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
-}
-template <class T>
-__device__ inline uint32_t pack(float low, float high) {
-  std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162> both;
-  if constexpr (std::is_same_v<T, __half>) {
-    both = __floats2half2_rn(low, high);
-  } else {
-    both = __floats2bfloat162_rn(low, high);
-  }
-  return reinterpret_cast<const uint32_t&>(both);
 }
 
 // -- products of warpgroups ----------------------------------------------------------------------

@@ -1,0 +1,219 @@
+// Tiles of attention on tensor cores, in 16 bits: copies into shared memory, products, and what a
+// lane holds of them. From sm_80 on.
+#pragma once
+
+#include <adret/core/cuda/attention_problem.h>
+#include <adret/core/cuda/tensor_core.h>
+
+#include <numbers>
+
+namespace adret::cuda {
+
+// Note [Attention on tensor cores]
+// A block of four warps has a tile of rows, 16 `sets` of them a warp: queries, or keys for the
+// gradients of keys and values. The other rows, keys or queries, come in tiles of `others` through
+// two places in shared memory, the next one being copied while one is computed with. Rows lie 16
+// bytes apart there, so that the eight rows of a matrix are in different banks. Scores, weights and
+// their gradients stay in registers: the pairs that a lane gets of a product are those that it has
+// to give as the left operand of the next.
+template <class T, int width_, int sets_, int others_>
+struct TensorTile {
+  static constexpr int width = width_, sets = sets_, others = others_;
+  static constexpr int threads = 128, warps = 4;
+  static constexpr int stride = width + 8;  // of rows in shared memory
+  static constexpr int rows = warps * 16 * sets;
+
+  using Products = float[sets][others / 8][4];  // of the warp's rows and the others
+  using Sums = float[sets][width / 8][4];       // results: the warp's rows, as wide as a head
+
+  __device__ static int lane() { return int(threadIdx.x) % 32; }
+  __device__ static int first_row() { return int(threadIdx.x) / 32 * (16 * sets); }
+  // Of products and sums: the element i of a lane is in this row of the set, and this column of the
+  // eight.
+  __device__ static int row(int set, int i) { return set * 16 + lane() / 4 + i / 2 * 8; }
+  __device__ static int column(int eight, int i) { return eight * 8 + lane() % 4 * 2 + i % 2; }
+
+  // `count` rows of memory, of which `present` are there; other rows and columns become zeros.
+  template <int count>
+  __device__ static void copy(T* to, const T* from, int64_t token, int64_t present, int columns) {
+#pragma unroll
+    for (int i = int(threadIdx.x); i < count * (width / 8); i += threads) {
+      const int row = i / (width / 8), column = i % (width / 8) * 8;
+      copy_async<16>(to + row * stride + column, from + row * token + column,
+                     row < present && column < columns);
+    }
+  }
+
+  // products = the warp's rows of `left` times the rows of `right`.
+  __device__ static void multiply(Products& products, const T* left, const T* right) {
+    clear(products);
+    const T* const a_row = left + (first_row() + lane() % 16) * stride + lane() / 16 * 8;
+    const T* const b_row = right + (lane() % 8 + lane() / 16 * 8) * stride + lane() / 8 % 2 * 8;
+#pragma unroll
+    for (int k = 0; k < width; k += 16) {
+      uint32_t a[sets][4];
+#pragma unroll
+      for (int s = 0; s < sets; ++s) load_matrices(a[s], a_row + s * 16 * stride + k);
+#pragma unroll
+      for (int n = 0; n < others / 8; n += 2) {
+        uint32_t b[4];
+        load_matrices(b, b_row + n * 8 * stride + k);
+#pragma unroll
+        for (int s = 0; s < sets; ++s) {
+          multiply_add<T>(products[s][n], a[s], b[0], b[1]);
+          multiply_add<T>(products[s][n + 1], a[s], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // sums += weights, rounded to T, times the other rows.
+  __device__ static void add_product(Sums& sums, const Products& weights, const T* right) {
+    const T* const b_row = right + (lane() % 8 + lane() / 8 % 2 * 8) * stride + lane() / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < others / 8; k += 2) {
+      uint32_t a[sets][4];
+#pragma unroll
+      for (int s = 0; s < sets; ++s) {
+        const auto &low = weights[s][k], &high = weights[s][k + 1];
+        a[s][0] = pack<T>(low[0], low[1]);
+        a[s][1] = pack<T>(low[2], low[3]);
+        a[s][2] = pack<T>(high[0], high[1]);
+        a[s][3] = pack<T>(high[2], high[3]);
+      }
+#pragma unroll
+      for (int n = 0; n < width / 8; n += 2) {
+        uint32_t b[4];
+        load_matrices_transposed(b, b_row + k * 8 * stride + n * 8);
+#pragma unroll
+        for (int s = 0; s < sets; ++s) {
+          multiply_add<T>(sums[s][n], a[s], b[0], b[1]);
+          multiply_add<T>(sums[s][n + 1], a[s], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // The warp's sums times a factor, by way of its own rows of shared memory, to those rows of `to`
+  // that are present.
+  __device__ static void store(const Sums& sums, float factor, T* shared, T* to, int64_t token,
+                               int64_t present, int columns) {
+    T* const own = shared + first_row() * stride;
+    __syncwarp();
+#pragma unroll
+    for (int s = 0; s < sets; ++s) {
+#pragma unroll
+      for (int n = 0; n < width / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+          *reinterpret_cast<uint32_t*>(own + row(s, i) * stride + column(n, 0)) =
+              pack<T>(sums[s][n][i] * factor, sums[s][n][i + 1] * factor);
+        }
+      }
+    }
+    __syncwarp();
+    for (int i = lane(); i < 16 * sets * (width / 8); i += 32) {
+      const int row = i / (width / 8), column = i % (width / 8) * 8;
+      if (first_row() + row < present && column < columns) {
+        *reinterpret_cast<Vector<T>*>(to + (first_row() + row) * token + column) =
+            *reinterpret_cast<const Vector<T>*>(own + row * stride + column);
+      }
+    }
+  }
+
+  template <int n>
+  __device__ static void clear(float (&values)[sets][n][4]) {
+#pragma unroll
+    for (int s = 0; s < sets; ++s) {
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values[s][j][i] = 0;
+      }
+    }
+  }
+
+  // f(value, set, eight, i) for each that a lane has.
+  template <class F>
+  __device__ static void each(Products& products, F f) {
+#pragma unroll
+    for (int s = 0; s < sets; ++s) {
+#pragma unroll
+      for (int n = 0; n < others / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) f(products[s][n][i], s, n, i);
+      }
+    }
+  }
+};
+
+// Of a tile of queries, from products of q and k: scores, -inf for keys that a query does not see.
+template <class T, class Tile>
+__device__ void make_scores(typename Tile::Products& products, const AttentionProblem<T>& p,
+                            Head at, int64_t query, int64_t key, int64_t end) {
+  const int64_t first = query + Tile::first_row();
+  const bool all_are_seen = key + Tile::others <= end && first + 16 * Tile::sets <= p.queries &&
+                            (!p.causal || key + Tile::others <= first + 1);
+  if (all_are_seen) {
+    Tile::each(products, [&](float& value, int, int, int) { value *= p.scale; });
+  } else {
+    int seen[Tile::sets][2];  // columns of each row
+#pragma unroll
+    for (int s = 0; s < Tile::sets; ++s) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int64_t of = first + Tile::row(s, 2 * half);
+        const int64_t limit = p.causal ? min(end, of + 1) : end;
+        seen[s][half] = of < p.queries ? int(min(limit - key, int64_t(Tile::others))) : 0;
+      }
+    }
+    Tile::each(products, [&](float& value, int s, int n, int i) {
+      value = Tile::column(n, i) < seen[s][i / 2] ? value * p.scale : -INFINITY;
+    });
+  }
+  if (!p.mask) return;
+  Tile::each(products, [&](float& value, int s, int n, int i) {
+    if (value == -INFINITY) return;  // perhaps not there
+    value = p.masked(value, at, first + Tile::row(s, i), key + Tile::column(n, i));
+  });
+}
+
+inline constexpr float log2_e = float(std::numbers::log2e);
+
+// 2^x to a few units of the last place.
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Room in shared memory beyond what a kernel has without asking, once for each kernel and device.
+template <auto kernel>
+void allow_shared_memory(const Context& context, size_t bytes) {
+  static bool allowed[256] = {};
+  if (allowed[context.index]) return;
+  ADRET_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+  allowed[context.index] = true;
+}
+
+inline bool fits_tensor_cores(const Context& context, const TensorView& q) {
+  return context.properties.major >= 8 && size_of(q.dtype) == 2 && q.shape[-1] % 8 == 0 &&
+         q.shape[-1] <= 128;
+}
+template <class F>
+void dispatch_16_bits(DType dtype, F&& f) {
+  if (dtype == DType::f16) return f(__half{});
+  f(__nv_bfloat16{});
+}
+
+// f(std::integral_constant of the width that a head is filled up to).
+template <class F>
+void with_tensor_width(int64_t width, F&& f) {
+  if (width <= 32) return f(std::integral_constant<int, 32>{});
+  if (width <= 64) return f(std::integral_constant<int, 64>{});
+  if (width <= 96) return f(std::integral_constant<int, 96>{});
+  f(std::integral_constant<int, 128>{});
+}
+
+}  // namespace adret::cuda
