@@ -99,24 +99,29 @@ __device__ void for_slice(const T* const (&from)[arrays], const Slicing& how, co
   }
 }
 
-// What the thread's group has in all, for each thread of it, in a fixed order. By the first barrier of
-// a second call, all threads have read the totals of the first.
+// What the thread's group has in all, for each thread of it, in a fixed order. By the first barrier
+// of a second call, all threads have read the totals of the first.
 template <int n, class A>
 __device__ TwoSums<A> sum_of_group(const TwoSums<A>& own, const Spot<n>& spot) {
-  __shared__ TwoSums<A> all[most_threads], totals[slice_width];
-  all[threadIdx.x] = own;
+  __shared__ A all[2][most_threads], totals[2][slice_width];
+  all[0][threadIdx.x] = own.a;
+  all[1][threadIdx.x] = own.b;
   __syncthreads();
   const int lane = int(threadIdx.x) % 32, wide = spot.columns_a_group();
   for (int group = int(threadIdx.x) / 32; group < spot.groups; group += int(blockDim.x) / 32) {
     TwoSums<A> total;
     for (int i = lane; i < spot.rows * wide; i += 32) {
-      total.merge(all[i / wide * spot.columns + group * wide + i % wide]);
+      const int member = i / wide * spot.columns + group * wide + i % wide;
+      total.a += all[0][member];
+      total.b += all[1][member];
     }
     total = Lanes(32).reduce(total);
-    if (lane == 0) totals[group] = total;
+    if (lane != 0) continue;
+    totals[0][group] = total.a;
+    totals[1][group] = total.b;
   }
   __syncthreads();
-  return totals[spot.group];
+  return {totals[0][spot.group], totals[1][spot.group]};
 }
 
 // -- forward -------------------------------------------------------------------------------------
@@ -186,17 +191,23 @@ struct ColumnSums {
 template <int n, class A>
 __device__ void add_to_part(const ColumnSums<n, A>& own, const Slicing& how, const Spot<n>& spot,
                             int first_vector, A rstd, bool first, A* part) {
-  __shared__ TwoSums<A> all[most_threads * n];
+  __shared__ A all[2][most_threads * n];
   __shared__ A scales[most_threads];  // rstd of each column
 #pragma unroll
-  for (int i = 0; i < n; ++i) all[int(threadIdx.x) * n + i] = own.at[i];
+  for (int i = 0; i < n; ++i) {
+    all[0][int(threadIdx.x) * n + i] = own.at[i].a;
+    all[1][int(threadIdx.x) * n + i] = own.at[i].b;
+  }
   if (spot.row == 0) scales[spot.column] = rstd;
   __syncthreads();
   const int width = spot.columns * n, there = min(width, (spot.vectors - first_vector) * n);
   for (int c = int(threadIdx.x); c < there; c += int(blockDim.x)) {
     TwoSums<A> total;
 #pragma unroll 4
-    for (int row = 0; row < spot.rows; ++row) total.merge(all[row * width + c]);
+    for (int row = 0; row < spot.rows; ++row) {
+      total.a += all[0][row * width + c];
+      total.b += all[1][row * width + c];
+    }
     const int64_t channel = int64_t(spot.first_group) * how.width + first_vector * n + c;
     A &weight = part[channel], &bias = part[how.channels + channel];
     weight = (first ? A(0) : weight) + total.b * scales[c / n];
