@@ -25,11 +25,12 @@ __device__ void load_row(const SampleNorm<T>& f, int64_t at, int vectors, const 
   }
 #pragma unroll
   for (int k = 0; k < held; ++k) {
+    widen(x[k], s[k]);
+    if (!f.added) continue;
+    Accumulator<T> more[n];
+    widen(added[k], more);
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
-      s[k][i] = widen<T>(x[k].at[i]);
-      if (f.added) s[k][i] += widen<T>(added[k].at[i]);
-    }
+    for (int i = 0; i < n; ++i) s[k][i] += more[i];
   }
 }
 
@@ -39,10 +40,7 @@ __device__ void store_sum(const SampleNorm<T>& f, int64_t at, int vectors, const
 #pragma unroll
   for (int k = 0; k < held; ++k) {
     const int v = team.rank() + k * team.size();
-    Vector<T, n> out;
-#pragma unroll
-    for (int i = 0; i < n; ++i) out.at[i] = narrow<T>(s[k][i]);
-    if (v < vectors) store<T, n>(f.sum + at + v * n, out);
+    if (v < vectors) store<T, n>(f.sum + at + v * n, narrow<T>(s[k]));
   }
 }
 
@@ -86,50 +84,42 @@ __device__ void normalise_row(const SampleNorm<T>& f, int64_t row, int width, bo
     if (v >= vectors) continue;
     Group<A, n> weight = parameters<n>(f.weight, v * n, A(1));
     Group<A, n> bias = parameters<n>(f.bias, v * n, A(0));
-    Vector<T, n> y;
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      y.at[i] = narrow<T>((s[k][i] - statistics.lost) * statistics.rstd * weight[i] + bias[i]);
+      s[k][i] = (s[k][i] - statistics.lost) * statistics.rstd * weight[i] + bias[i];
     }
-    store<T, n>(f.y + at + v * n, y);
+    store<T, n>(f.y + at + v * n, narrow<T>(s[k]));
   }
 }
 
-// A warp stays together: lanes beyond the last row reduce nothing.
+// A row for each team. A warp stays together: lanes beyond the last row reduce nothing.
 template <int n, int held, class T>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(128, held == 4 ? 5 : 6)
     normalise_by_lanes(SampleNorm<T> f, int64_t rows, int width, int lanes) {
   begin_kernel();
-  const Lanes team(lanes);
-  const int64_t teams = all_threads() / lanes, before = first_item() % 32 / lanes;
-  for (int64_t first = first_item() / lanes - before; first < rows; first += teams) {
-    const int64_t row = first + before;
-    normalise_row<n, held>(f, row < rows ? row : 0, width, row < rows, team);
-  }
+  const int64_t row = first_item() / lanes;
+  normalise_row<n, held>(f, row < rows ? row : 0, width, row < rows, Lanes(lanes));
 }
 
 template <int n, class T>
-__global__ void __launch_bounds__(most_row_threads)
-    normalise_by_block(SampleNorm<T> f, int64_t rows, int width) {
+__global__ void __launch_bounds__(most_row_threads) normalise_by_block(SampleNorm<T> f, int width) {
   begin_kernel();
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    normalise_row<n, 4>(f, row, width, true, Block());
-  }
+  normalise_row<n, 4>(f, blockIdx.x, width, true, Block());
 }
 
 template <int n, class T>
 void normalise_rows(Context& context, const SampleNorm<T>& f, int64_t rows, int width) {
   const auto [lanes, held] = held_row(width / n);
   if (lanes > 32) {
-    const int64_t blocks = std::min<int64_t>(rows, int64_t(context.multiprocessors()) * 64);
     launch(context, normalise_by_block<n, T>,
-           {.blocks = unsigned(blocks), .threads = unsigned(lanes)}, f, rows, width);
+           {.blocks = unsigned(rows), .threads = unsigned(lanes)}, f, width);
     return;
   }
   const auto kernel = held == 1   ? normalise_by_lanes<n, 1, T>
                       : held == 3 ? normalise_by_lanes<n, 3, T>
                                   : normalise_by_lanes<n, 4, T>;
-  launch(context, kernel, grid_for(context, rows * lanes, 128), f, rows, width, lanes);
+  launch(context, kernel, {.blocks = unsigned(divide_up(rows * lanes, 128)), .threads = 128}, f,
+         rows, width, lanes);
 }
 
 }  // namespace

@@ -57,9 +57,12 @@ __device__ void differentiate_row(const SampleNormGradients<T>& f, int64_t row, 
     const int v = team.rank() + k * team.size();
     if (v >= vectors) continue;
     Group<A, n> weight = parameters<n>(f.weight, v * n, A(1));
+    A values[n], gradients[n];
+    widen(x[k], values);
+    widen(dy[k], gradients);
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      const A centred = widen<T>(x[k].at[i]) - centre, gradient = widen<T>(dy[k].at[i]);
+      const A centred = values[i] - centre, gradient = gradients[i];
       own.weight[k][i] += gradient * (centred * rstd);
       own.bias[k][i] += gradient;
       sums.a += gradient * weight[i];
@@ -78,14 +81,16 @@ __device__ void differentiate_row(const SampleNormGradients<T>& f, int64_t row, 
     const int v = team.rank() + k * team.size();
     if (v >= vectors) continue;
     Group<A, n> weight = parameters<n>(f.weight, v * n, A(1));
-    Vector<T, n> dx;
+    A values[n], gradients[n], more[n];
+    widen(x[k], values);
+    widen(dy[k], gradients);
+    widen(dsum[k], more);
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      A value = slopes.gradient(widen<T>(dy[k].at[i]) * weight[i], widen<T>(x[k].at[i]) - centre);
-      if (f.dsum) value += widen<T>(dsum[k].at[i]);
-      dx.at[i] = narrow<T>(value);
+      values[i] = slopes.gradient(gradients[i] * weight[i], values[i] - centre);
+      if (f.dsum) values[i] += more[i];
     }
-    store<T, n>(f.dx + at + v * n, dx);
+    store<T, n>(f.dx + at + v * n, narrow<T>(values));
   }
 }
 

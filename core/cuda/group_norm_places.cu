@@ -126,11 +126,19 @@ __device__ TwoSums<A> sum_of_group(const TwoSums<A>& own, const Spot<n>& spot) {
 
 // -- forward -------------------------------------------------------------------------------------
 
+// What is normalised.
 template <class T, int n>
-__device__ Accumulator<T> summed(const SampleNorm<T>& f, const Vector<T, n> (&values)[2], int i) {
-  const Accumulator<T> x = widen<T>(values[0].at[i]);
-  return f.added ? x + widen<T>(values[1].at[i]) : x;
-}
+struct Summed {
+  Accumulator<T> at[n];
+  __device__ Summed(const SampleNorm<T>& f, const Vector<T, n> (&values)[2]) {
+    widen(values[0], at);
+    if (!f.added) return;
+    Accumulator<T> added[n];
+    widen(values[1], added);
+#pragma unroll
+    for (int i = 0; i < n; ++i) at[i] += added[i];
+  }
+};
 
 template <int n, class T>
 __global__ void __launch_bounds__(most_threads) normalise_slices(SampleNorm<T> f, Slicing how) {
@@ -146,17 +154,19 @@ __global__ void __launch_bounds__(most_threads) normalise_slices(SampleNorm<T> f
   TwoSums<A> sums;
   if (f.centered) {
     for_slice<n>(from, how, spot, sample, [&](int64_t, int64_t, Values& values) {
+      const Summed<T, n> s(f, values);
 #pragma unroll
-      for (int i = 0; i < n; ++i) sums.a += summed(f, values, i);
+      for (int i = 0; i < n; ++i) sums.a += s.at[i];
     });
     sums = sum_of_group(sums, spot);
   }
   const A centre = sums.a / count;
   sums = {};
   for_slice<n>(from, how, spot, sample, [&](int64_t, int64_t, Values& values) {
+    const Summed<T, n> s(f, values);
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      const A deviation = summed(f, values, i) - centre;
+      const A deviation = s.at[i] - centre;
       sums.a += deviation;
       sums.b += deviation * deviation;
     }
@@ -167,15 +177,13 @@ __global__ void __launch_bounds__(most_threads) normalise_slices(SampleNorm<T> f
   for_slice<n>(from, how, spot, sample, [&](int64_t channel, int64_t at, Values& values) {
     Group<A, n> weight = parameters<n>(f.weight, channel, A(1));
     Group<A, n> bias = parameters<n>(f.bias, channel, A(0));
-    Vector<T, n> sum, y;
+    Summed<T, n> s(f, values);
+    if (f.sum) store<T, n>(f.sum + at, narrow<T>(s.at));
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      const A s = summed(f, values, i);
-      sum.at[i] = narrow<T>(s);
-      y.at[i] = narrow<T>((s - centre - statistics.lost) * statistics.rstd * weight[i] + bias[i]);
+      s.at[i] = (s.at[i] - centre - statistics.lost) * statistics.rstd * weight[i] + bias[i];
     }
-    if (f.sum) store<T, n>(f.sum + at, sum);
-    store<T, n>(f.y + at, y);
+    store<T, n>(f.y + at, narrow<T>(s.at));
   });
 }
 
@@ -237,11 +245,13 @@ __global__ void __launch_bounds__(most_threads)
         const int64_t channel = int64_t(spot.first_group) * how.width + int64_t(v) * n;
         for_column<n>(two, how, spot, sample, channel,
                       [&](int64_t, const Vector<T, n>(&values)[2]) {
+                        A x[n], gradient[n];
+                        widen(values[0], x);
+                        widen(values[1], gradient);
 #pragma unroll
                         for (int i = 0; i < n; ++i) {
-                          const A gradient = widen<T>(values[1].at[i]);
-                          own.at[i].a += gradient;
-                          own.at[i].b += gradient * (widen<T>(values[0].at[i]) - centre);
+                          own.at[i].a += gradient[i];
+                          own.at[i].b += gradient[i] * (x[i] - centre);
                         }
                       });
         Group<A, n> weight = parameters<n>(f.weight, channel, A(1));
@@ -258,15 +268,16 @@ __global__ void __launch_bounds__(most_threads)
     for_slice<n>(from, how, spot, sample,
                  [&](int64_t channel, int64_t at, const Vector<T, n>(&values)[3]) {
                    Group<A, n> weight = parameters<n>(f.weight, channel, A(1));
-                   Vector<T, n> dx;
+                   A x[n], gradient[n], more[n];
+                   widen(values[0], x);
+                   widen(values[1], gradient);
+                   widen(values[2], more);
 #pragma unroll
                    for (int i = 0; i < n; ++i) {
-                     A value = slopes.gradient(widen<T>(values[1].at[i]) * weight[i],
-                                               widen<T>(values[0].at[i]) - centre);
-                     if (f.dsum) value += widen<T>(values[2].at[i]);
-                     dx.at[i] = narrow<T>(value);
+                     x[i] = slopes.gradient(gradient[i] * weight[i], x[i] - centre);
+                     if (f.dsum) x[i] += more[i];
                    }
-                   store<T, n>(f.dx + at, dx);
+                   store<T, n>(f.dx + at, narrow<T>(x));
                  });
   }
 }

@@ -31,14 +31,14 @@ struct LossSum {
   }
 };
 
-template <class T>
+template <class T, bool weighted>
 struct Forward {
   using A = Accumulator<T>;
   const T* logits;
   Labels labels;
   A *loss, *log_sum_exp, *counted;
   LossSum* partials;  // a block each; unused for one block
-  ClassWeights<A> weights;
+  ClassWeights<A, weighted> weights;
   Reduction reduction;
   const A* dloss;
   T* dlogits;  // null: no gradient
@@ -102,8 +102,8 @@ struct RowTotals {
 
 // What the mean is divided by: the samples that count, or their weights. The same for every thread
 // of the block.
-template <class T>
-__device__ Accumulator<T> count_samples(const Forward<T>& f, Samples samples) {
+template <class T, bool weighted>
+__device__ Accumulator<T> count_samples(const Forward<T, weighted>& f, Samples samples) {
   Total<Accumulator<T>> counted;
   for (int64_t i = threadIdx.x; i < samples.count; i += blockDim.x) {
     const int64_t label = f.labels[i];
@@ -116,9 +116,9 @@ __device__ Accumulator<T> count_samples(const Forward<T>& f, Samples samples) {
 
 // `lanes` threads hold a row, `held` logits each, and write its loss and, if wanted, its gradient
 // before they forget it.
-template <int held, class T>
+template <int held, class T, bool weighted>
 __global__ void __launch_bounds__(held == 1 ? 1024 : 256)
-    rows_in_registers(Forward<T> f, Samples samples, int lanes) {
+    rows_in_registers(Forward<T, weighted> f, Samples samples, int lanes) {
   begin_kernel();
   using A = Accumulator<T>;
   const bool divides = f.dlogits && f.reduction == Reduction::mean;
@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(held == 1 ? 1024 : 256)
   f.finish(sum);
 }
 
-template <class T>
-void forward_in_registers(Context& context, Forward<T> f, Samples samples) {
+template <class T, bool weighted>
+void forward_in_registers(Context& context, Forward<T, weighted> f, Samples samples) {
   const int64_t classes = std::max<int64_t>(samples.classes, 1);
   const int lanes = int(std::min<uint64_t>(32, std::bit_ceil(uint64_t(classes))));
   const int64_t threads = samples.count * lanes;
@@ -198,11 +198,11 @@ void forward_in_registers(Context& context, Forward<T> f, Samples samples) {
     partials.emplace(context, grid.blocks.x * sizeof(LossSum));
     f.partials = partials->as<LossSum>();
   }
-  if (single) return launch(context, rows_in_registers<1, T>, grid, f, samples, lanes);
+  if (single) return launch(context, rows_in_registers<1, T, weighted>, grid, f, samples, lanes);
   if (classes <= 4 * lanes) {
-    return launch(context, rows_in_registers<4, T>, grid, f, samples, lanes);
+    return launch(context, rows_in_registers<4, T, weighted>, grid, f, samples, lanes);
   }
-  launch(context, rows_in_registers<32, T>, grid, f, samples, lanes);
+  launch(context, rows_in_registers<32, T, weighted>, grid, f, samples, lanes);
 }
 
 // -- rows of a block each ------------------------------------------------------------------------
@@ -219,8 +219,8 @@ struct RowSums {
 };
 
 // n logits at a time.
-template <int n, class T>
-__global__ void __launch_bounds__(512) rows_by_block(Forward<T> f, Samples samples) {
+template <int n, class T, bool weighted>
+__global__ void __launch_bounds__(512) rows_by_block(Forward<T, weighted> f, Samples samples) {
   begin_kernel();
   using A = Accumulator<T>;
   using Values = const Vector<T, n>[1];
@@ -254,14 +254,29 @@ __global__ void __launch_bounds__(512) rows_by_block(Forward<T> f, Samples sampl
   f.finish(sum);
 }
 
-template <int n, class T>
-void forward_by_block(Context& context, Forward<T> f, Samples samples) {
+template <int n, class T, bool weighted>
+void forward_by_block(Context& context, Forward<T, weighted> f, Samples samples) {
   const int64_t most = int64_t(context.multiprocessors()) * 8;
   const Grid grid{.blocks = unsigned(std::clamp<int64_t>(samples.count, 1, most)),
                   .threads = threads_for_row(samples.classes / n)};
   const Workspace partials(context, grid.blocks.x * sizeof(LossSum));
   f.partials = partials.as<LossSum>();
-  launch(context, rows_by_block<n, T>, grid, f, samples);
+  launch(context, rows_by_block<n, T, weighted>, grid, f, samples);
+}
+
+template <class T, bool weighted>
+Forward<T, weighted> forward_of(const kernels::CrossEntropyForward& call, bool with_gradient) {
+  using A = Accumulator<T>;
+  return {.logits = call.logits.as<T>(),
+          .labels = labels_of(call.labels, call.loss_params),
+          .loss = call.loss.as<A>(),
+          .log_sum_exp = call.log_sum_exp.as<A>(),
+          .counted = call.counted.as<A>(),
+          .partials = nullptr,
+          .weights = {call.class_weights.as<const A>(), A(call.loss_params.label_smoothing)},
+          .reduction = call.loss_params.reduction,
+          .dloss = call.dloss.as<const A>(),
+          .dlogits = with_gradient ? call.dlogits.as<T>() : nullptr};
 }
 
 }  // namespace
@@ -273,25 +288,16 @@ void run(Context& context, const kernels::CrossEntropyForward& call) {
       call.dlogits.defined() && in_registers && samples.count <= most_counted;
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
-    using A = Accumulator<T>;
-    const Forward<T> f{
-        .logits = call.logits.as<T>(),
-        .labels = labels_of(call.labels, call.loss_params),
-        .loss = call.loss.as<A>(),
-        .log_sum_exp = call.log_sum_exp.as<A>(),
-        .counted = call.counted.as<A>(),
-        .partials = nullptr,
-        .weights = {call.class_weights.as<const A>(), A(call.loss_params.label_smoothing)},
-        .reduction = call.loss_params.reduction,
-        .dloss = call.dloss.as<const A>(),
-        .dlogits = with_gradient ? call.dlogits.as<T>() : nullptr};
-    if (in_registers) {
-      forward_in_registers(context, f, samples);
-    } else if (vectors_fit<T>(samples.classes, call.logits, call.logits)) {
-      forward_by_block<16 / int(sizeof(T))>(context, f, samples);
-    } else {
-      forward_by_block<1>(context, f, samples);
-    }
+    dispatch_weights(call, [&](auto weighted) {
+      const auto f = forward_of<T, weighted>(call, with_gradient);
+      if (in_registers) {
+        forward_in_registers(context, f, samples);
+      } else if (vectors_fit<T>(samples.classes, call.logits, call.logits)) {
+        forward_by_block<16 / int(sizeof(T))>(context, f, samples);
+      } else {
+        forward_by_block<1>(context, f, samples);
+      }
+    });
   });
   if (!call.dlogits.defined() || with_gradient) return;
   run(context, kernels::CrossEntropyBackward{.logits = call.logits,

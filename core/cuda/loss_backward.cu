@@ -23,14 +23,14 @@ constexpr int64_t warp_classes = 512;  // samples of more classes have a block e
 template <class A>
 constexpr int large_log_sum = std::is_same_v<A, double> ? -1 : 16;
 
-template <class T>
+template <class T, bool weighted>
 struct Backward {
   using A = Accumulator<T>;
   const T* logits;
   Labels labels;
   const A *log_sum_exp, *counted, *dloss;
   T* dlogits;
-  ClassWeights<A> weights;
+  ClassWeights<A, weighted> weights;
   Reduction reduction;
 
   // (sum(target) softmax - target) * scale. log_sum_exp is rounded, which matters when it is large:
@@ -71,8 +71,8 @@ struct Backward {
   }
 };
 
-template <int n, class T>
-__global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
+template <int n, class T, bool weighted>
+__global__ void backward_by_lanes(Backward<T, weighted> f, Samples samples, int lanes) {
   begin_kernel();
   const Accumulator<T> mean_weight = f.weights.mean(samples.classes);
   for_samples_by_lanes(samples.count, lanes, [&](int64_t sample) {
@@ -80,8 +80,8 @@ __global__ void backward_by_lanes(Backward<T> f, Samples samples, int lanes) {
   });
 }
 
-template <int n, class T>
-__global__ void __launch_bounds__(512) backward_by_block(Backward<T> f, Samples samples) {
+template <int n, class T, bool weighted>
+__global__ void __launch_bounds__(512) backward_by_block(Backward<T, weighted> f, Samples samples) {
   begin_kernel();
   const Accumulator<T> mean_weight = f.weights.mean(samples.classes);
   for (int64_t i = blockIdx.x; i < samples.count; i += gridDim.x) {
@@ -93,17 +93,17 @@ int lanes_for(int64_t vectors) {
   return int(std::min<uint64_t>(32, std::bit_ceil(uint64_t(std::max<int64_t>(1, vectors)))));
 }
 
-template <int n, class T>
-void backward(Context& context, const Backward<T>& f, Samples samples) {
+template <int n, class T, bool weighted>
+void backward(Context& context, const Backward<T, weighted>& f, Samples samples) {
   const int64_t vectors = samples.classes / n;
   if (samples.classes <= warp_classes) {
     const int lanes = lanes_for(vectors);
-    launch(context, backward_by_lanes<n, T>, grid_for(context, samples.count * lanes, 128), f,
-           samples, lanes);
+    launch(context, backward_by_lanes<n, T, weighted>,
+           grid_for(context, samples.count * lanes, 128), f, samples, lanes);
     return;
   }
   const int64_t most = int64_t(context.multiprocessors()) * 64;
-  launch(context, backward_by_block<n, T>,
+  launch(context, backward_by_block<n, T, weighted>,
          {.blocks = unsigned(std::min(samples.count, most)), .threads = threads_for_row(vectors)},
          f, samples);
 }
@@ -116,20 +116,22 @@ void run(Context& context, const kernels::CrossEntropyBackward& call) {
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    const Backward<T> f{
-        .logits = call.logits.as<T>(),
-        .labels = labels_of(call.labels, call.loss_params),
-        .log_sum_exp = call.log_sum_exp.as<A>(),
-        .counted = call.counted.as<A>(),
-        .dloss = call.dloss.as<A>(),
-        .dlogits = call.dlogits.as<T>(),
-        .weights = {call.class_weights.as<A>(), A(call.loss_params.label_smoothing)},
-        .reduction = call.loss_params.reduction};
-    if (vectors_fit<T>(samples.classes, call.logits, call.dlogits)) {
-      backward<16 / int(sizeof(T))>(context, f, samples);
-    } else {
-      backward<1>(context, f, samples);
-    }
+    dispatch_weights(call, [&](auto weighted) {
+      const Backward<T, weighted> f{
+          .logits = call.logits.as<T>(),
+          .labels = labels_of(call.labels, call.loss_params),
+          .log_sum_exp = call.log_sum_exp.as<A>(),
+          .counted = call.counted.as<A>(),
+          .dloss = call.dloss.as<A>(),
+          .dlogits = call.dlogits.as<T>(),
+          .weights = {call.class_weights.as<A>(), A(call.loss_params.label_smoothing)},
+          .reduction = call.loss_params.reduction};
+      if (vectors_fit<T>(samples.classes, call.logits, call.dlogits)) {
+        backward<16 / int(sizeof(T))>(context, f, samples);
+      } else {
+        backward<1>(context, f, samples);
+      }
+    });
   });
 }
 

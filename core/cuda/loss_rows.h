@@ -6,6 +6,7 @@
 #include <adret/core/kernels/loss.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace adret::cuda {
 
@@ -29,18 +30,18 @@ struct Samples {
 };
 
 // With label smoothing s a class counts s / C times its weight, and the label's 1 - s times its
-// weight more. Without weights all are 1.
-template <class A>
+// weight more. Without weights all are 1, and kernels keep the registers of it.
+template <class A, bool weighted>
 struct ClassWeights {
-  const A* data;  // may be null
+  const A* data;
   A smoothing;
 
   // Whether classes other than the label's count differently.
-  __device__ bool differ() const { return data && smoothing > 0; }
+  __device__ bool differ() const { return weighted && smoothing > 0; }
   __device__ A of(int64_t c) const { return differ() ? data[c] : A(1); }
   // 1 for a label out of range.
   __device__ A of_label(int64_t label, int64_t classes) const {
-    return data && label >= 0 && label < classes ? data[label] : A(1);
+    return weighted && label >= 0 && label < classes ? data[label] : A(1);
   }
   // Of all classes; to be asked by the whole block.
   __device__ A mean(int64_t classes) const {
@@ -50,6 +51,16 @@ struct ClassWeights {
     return Block().reduce(total).value / A(classes);
   }
 };
+
+// f(whether the call has class weights), as a constant.
+template <class Call, class F>
+void dispatch_weights(const Call& call, F f) {
+  if (call.class_weights.defined()) {
+    f(std::true_type());
+  } else {
+    f(std::false_type());
+  }
+}
 
 // f(sample) for the samples of the thread's team of `lanes`; -1 for a thread that keeps its warp
 // company.

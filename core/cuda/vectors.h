@@ -1,9 +1,11 @@
-// Vectors of elements from and to memory in one instruction.
+// Vectors of elements: from and to memory in one instruction, and as numbers.
 #pragma once
 
 #include <adret/core/cuda/launch.h>
 
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace adret::cuda {
 
@@ -31,6 +33,40 @@ __device__ void store(T* data, const Vector<T, n>& value) {
   } else {
     *reinterpret_cast<Vector<T, n>*>(data) = value;
   }
+}
+
+// A vector's elements as numbers and back, bf16 two at a time: one by one each half of a word would
+// take a register.
+template <class T, int n>
+__device__ void widen(const Vector<T, n>& from, Accumulator<T> (&to)[n]) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16> && n % 2 == 0) {
+    uint32_t words[n / 2];
+    memcpy(words, &from, sizeof(from));
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+      to[2 * i] = __uint_as_float(words[i] << 16);
+      to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) to[i] = widen<T>(from.at[i]);
+  }
+}
+template <class T, int n>
+__device__ Vector<T, n> narrow(const Accumulator<T> (&from)[n]) {
+  Vector<T, n> to;
+  if constexpr (std::is_same_v<T, __nv_bfloat16> && n % 2 == 0) {
+    __nv_bfloat162 words[n / 2];
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+      words[i] = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
+    }
+    memcpy(&to, words, sizeof(to));
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) to.at[i] = narrow<T>(from[i]);
+  }
+  return to;
 }
 
 }  // namespace adret::cuda
