@@ -7,11 +7,15 @@
 namespace adret::cuda {
 
 // ReLU is left to our own kernel: cuBLASLt's turns NaN into 0, and a model whose weights are NaN
-// would train on without a sign of it. cuBLASLt's GELU is the approximation by tanh.
-inline cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+// would train on without a sign of it. cuBLASLt's GELU is the approximation by tanh, good to 11
+// bits.
+inline cublasLtEpilogue_t epilogue_of(Epilogue epilogue, DType dtype) {
+  const bool short_enough = size_of(dtype) == 2;
   switch (epilogue) {
-    case Epilogue::bias_gelu_tanh: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case Epilogue::gelu_tanh_slope: return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::bias_gelu_tanh:
+      return short_enough ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::gelu_tanh_slope:
+      return short_enough ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
     case Epilogue::bias_relu: return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::bias_gradient: return CUBLASLT_EPILOGUE_BGRADB;
@@ -20,8 +24,8 @@ inline cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
 }
 
 // Whether the product can be computed with and without fusion.
-inline bool has_fusion(const Product& p) {
-  return epilogue_of(p.epilogue) != CUBLASLT_EPILOGUE_DEFAULT;
+inline bool has_fusion(const Product& p, DType dtype) {
+  return epilogue_of(p.epilogue, dtype) != CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 // Which of the epilogue cuBLASLt does when not all of it.

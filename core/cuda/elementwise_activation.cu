@@ -21,7 +21,7 @@ void run_in(const Context& context, const kernels::Unary& call) {
       return light([] __device__(A x) { return x <= 0 ? A(0) : (x >= 6 ? A(6) : x); });
     case UnaryOp::sigmoid: return light([] __device__(A x) { return sigmoid(x); });
     case UnaryOp::tanh: return light([] __device__(A x) { return tanh(x); });
-    case UnaryOp::gelu: return light([] __device__(A x) { return x * normal_cdf(x); });
+    case UnaryOp::gelu: return light([] __device__(A x) { return gelu_of<T>(x); });
     case UnaryOp::gelu_tanh: return heavy([] __device__(A x) { return gelu_tanh(x); });
     case UnaryOp::silu: return light([] __device__(A x) { return x * sigmoid(x); });
     case UnaryOp::mish:

@@ -32,7 +32,7 @@ void run_in(const Context& context, const kernels::UnaryBackward& call) {
       return with([] __device__(A y, A dy) { return y <= 0 || y >= 6 ? A(0) : dy; });
     case UnaryOp::sigmoid: return with([] __device__(A y, A dy) { return dy * (y * (1 - y)); });
     case UnaryOp::tanh: return with([] __device__(A y, A dy) { return dy * (1 - y * y); });
-    case UnaryOp::gelu: return with([] __device__(A x, A dy) { return dy * gelu_slope(x); });
+    case UnaryOp::gelu: return with([] __device__(A x, A dy) { return dy * gelu_slope_of<T>(x); });
     case UnaryOp::gelu_tanh:
       return heavy([] __device__(A x, A dy) { return dy * gelu_tanh_slope(x); });
     case UnaryOp::silu: return heavy([] __device__(A x, A dy) { return dy * silu_slope(x); });

@@ -122,12 +122,13 @@ Descriptor make_operation(const Product& p, DType dtype, Epilogue epilogue) {
                                                 dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue, dtype));
   return operation;
 }
 
 Plan make_plan(const Product& p, const ProductOperands& operands, bool fused) {
   const DType dtype = operands.y.dtype;
+  fused = fused && has_fusion(p, dtype);
   Plan plan;
   plan.operation = make_operation(p, dtype, fused ? p.epilogue : epilogue_apart(p.epilogue));
   plan.a = p.transpose_a ? make_layout(dtype, p.depth, p.rows, p.batch)
@@ -357,7 +358,7 @@ Plan suggested(Context& context, const Product& p, const ProductOperands& operan
   for (const bool fused : {true, false}) {
     std::vector<Plan> plans = suggestions(context, p, operands, fused, 4);
     if (!plans.empty()) return std::move(plans.front());
-    if (!has_fusion(p)) break;
+    if (!has_fusion(p, operands.y.dtype)) break;
   }
   refuse(p, dtype);
 }
@@ -380,7 +381,7 @@ std::vector<Plan> candidates(Context& context, const Product& p, const ProductOp
   constexpr int most = 8;
   constexpr size_t most_tilings = 6;
   std::vector<Plan> plans = suggestions(context, p, operands, true, most);
-  if (has_fusion(p)) {
+  if (has_fusion(p, operands.y.dtype)) {
     for (Plan& plan : suggestions(context, p, operands, false, most)) {
       plans.push_back(std::move(plan));
     }

@@ -60,7 +60,13 @@ Tensor Vit::PatchEmbed::forward(const Tensor& x) {
                                      to_string(x.shape()), x.size(1), x.size(2), options.image,
                                      options.image));
   }
-  return proj(x).reshape({x.size(0), patches_of(options), options.features});
+  // Patches do not overlap, so they are the rows of a product.
+  const int64_t n = x.size(0), side = options.image / options.patch, patch = options.patch;
+  const Tensor rows =
+      permute(x.reshape({n, side, patch, side, patch * options.channels}), {0, 1, 3, 2, 4});
+  const int64_t length = patch * patch * options.channels;
+  return linear(in_dtype_of(proj.weight, rows.reshape({n, side * side, length})),
+                proj.weight.value.reshape({options.features, length}), proj.bias);
 }
 
 Vit::Vit(const VitOptions& options)

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "forward_results.h"
 #include "tests/support/mirror.h"
 
 // Note [Parity]
@@ -65,7 +66,6 @@ template <class K>
 constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>;
 template <class K>
 constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
-
 template <class K>
 constexpr bool is_attention = is_one_of<K, kernels::AttentionForward, kernels::AttentionBackward>;
 
@@ -308,8 +308,6 @@ Bound bound(const K&) {
 
 // -- copies of a call ----------------------------------------------------------------------------
 
-void on_cpu(const Kernel& call) { backend_for(Device::cpu()).run(call); }
-
 // A call on copies of its operands between guards, in other dtypes.
 class CopiedCall {
  public:
@@ -359,7 +357,6 @@ class CopiedCall {
 std::vector<double> values(const TensorView& view, DType rounded_to) {
   Tensor rounded = Tensor::empty(view.shape, {.dtype = rounded_to}),
          wide = Tensor::empty(view.shape, {.dtype = DType::f64});
-  if (view.numel() == 0) return {};
   on_cpu(kernels::Cast{.x = view, .y = rounded});
   on_cpu(kernels::Cast{.x = rounded, .y = wide});
   return wide.to_vector<double>();
@@ -418,8 +415,8 @@ class Parity final : public Decorator {
     const bool applies = device_of(call).is_cpu() &&
                          !std::holds_alternative<kernels::Custom>(call.any()) && is_new(call);
     if (!applies) return forward(call);
-    const auto same = [](const TensorView& view) { return view.dtype; };
-    const CopiedCall before(call, same);  // what is updated in place changes
+    // What is updated in place changes.
+    const CopiedCall before(call, [](const TensorView& view) { return view.dtype; });
     forward(call);
     compare(call, before.call(), "");
     if (!has_variants(call)) return;
@@ -477,9 +474,10 @@ class Parity final : public Decorator {
     const auto dtype_of_copy = [&](const TensorView& view) {
       return view.dtype == DType::f32 && !kept.at(view.data) ? variant.dtype : view.dtype;
     };
-    const auto same = [](const TensorView& view) { return view.dtype; };
-    const std::string what = variant.offset ? " off the alignment" : "";
-    const CopiedCall there(before, dtype_of_copy, variant.offset), unchanged(there.call(), same);
+    const char* const what = variant.offset ? " off the alignment" : "";
+    const CopiedCall there(before, dtype_of_copy, variant.offset);
+    renew_forward_results(there.call());
+    const CopiedCall unchanged(there.call(), [](const TensorView& view) { return view.dtype; });
     try {
       forward(there.call());
     } catch (const std::exception& error) {
