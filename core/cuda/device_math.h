@@ -24,6 +24,16 @@ __device__ inline A sigmoid(A x) {
   return (x >= 0 ? A(1) : z) / (A(1) + z);
 }
 
+// exp where the result's precision is that of T's elements.
+template <class T, class A>
+__device__ inline A exp_of(A x) {
+  if constexpr (sizeof(T) == 2) {
+    return __expf(x);
+  } else {
+    return exp(x);
+  }
+}
+
 // The normal distribution's cumulative function, accurate in both tails, and its density.
 __device__ inline float normal_cdf(float x) { return normcdff(x); }
 __device__ inline double normal_cdf(double x) { return normcdf(x); }

@@ -2,6 +2,7 @@
 // Gimelshein 2018).
 #pragma once
 
+#include <adret/core/cuda/device_math.h>
 #include <adret/core/cuda/launch.h>
 
 #include <cmath>
@@ -24,7 +25,7 @@ struct ExpSum {
     for (int i = 0; i < n; ++i) most = fmax(most, widen<T>(x.at[i]));
     raise(most);
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum += exp(widen<T>(x.at[i]) - pivot());
+    for (int i = 0; i < n; ++i) sum += exp_of<T>(widen<T>(x.at[i]) - pivot());
   }
   __device__ void merge(const ExpSum& other) {
     raise(fmax(largest, other.largest));

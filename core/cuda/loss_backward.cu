@@ -62,7 +62,7 @@ struct Backward {
       Vector<T, n> out;
 #pragma unroll
       for (int k = 0; k < n; ++k) {
-        A value = exp(widen<T>(in[0].at[k]) - pivot) * factor - share * weights.of(c + k);
+        A value = exp_of<T>(widen<T>(in[0].at[k]) - pivot) * factor - share * weights.of(c + k);
         if (c + k == label) value -= at_label;
         out.at[k] = narrow<T>(counts ? value : A(0));
       }

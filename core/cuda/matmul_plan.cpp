@@ -378,7 +378,7 @@ std::optional<double> time(Context& context, Plan& plan, const Product& p,
 
 // All that a race is between.
 std::vector<Plan> candidates(Context& context, const Product& p, const ProductOperands& operands) {
-  constexpr int most = 8;
+  constexpr int most = 24;
   constexpr size_t most_tilings = 6;
   std::vector<Plan> plans = suggestions(context, p, operands, true, most);
   if (has_fusion(p, operands.y.dtype)) {

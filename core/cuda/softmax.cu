@@ -34,7 +34,7 @@ struct Forward {
 #pragma unroll
       for (int k = 0; k < n; ++k) {
         const A value = widen<T>(in[0].at[k]) - sums.largest;
-        out.at[k] = narrow<T>(log ? value - factor : exp(value) * factor);
+        out.at[k] = narrow<T>(log ? value - factor : exp_of<T>(value) * factor);
       }
       store(to + place, out);
     });
@@ -66,7 +66,7 @@ struct Backward {
 #pragma unroll
       for (int k = 0; k < n; ++k) {
         const A value = widen<T>(in[0].at[k]), gradient = widen<T>(in[1].at[k]);
-        out.at[k] = narrow<T>(log ? gradient - exp(value) * sum : value * (gradient - sum));
+        out.at[k] = narrow<T>(log ? gradient - exp_of<T>(value) * sum : value * (gradient - sum));
       }
       store(to + place, out);
     });
