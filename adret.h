@@ -55,6 +55,7 @@
 #include <adret/data/resize.h>
 #include <adret/data/transforms.h>
 #include <adret/layers/activation.h>
+#include <adret/layers/attention.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
 #include <adret/layers/eval_mode.h>
