@@ -3,7 +3,7 @@
 #pragma once
 
 #include <adret/core/cuda/context.h>
-#include <adret/core/cuda/cudnn_attention.h>
+#include <adret/core/cuda/attention_graph.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/kernels/attention.h>
 
