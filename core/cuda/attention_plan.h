@@ -2,8 +2,8 @@
 // one to be faster.
 #pragma once
 
+#include <adret/core/cuda/attention_graph.h>
 #include <adret/core/cuda/context.h>
-#include <adret/core/cuda/cudnn_attention.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/kernels/attention.h>
 

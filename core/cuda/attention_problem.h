@@ -112,14 +112,18 @@ struct AttentionProblem {
     return static_cast<const bool*>(mask)[place] ? value : A(-INFINITY);
   }
 
-  // What the weight of a key is multiplied by when weights are dropped.
+  // The block of words that has a weight's.
+  __device__ void draw(Head at, int64_t query, int64_t key, uint32_t (&block)[4]) const {
+    words.draw((row(at, query) * keys + key) & ~int64_t(3), block);
+  }
+  // What a weight is multiplied by when weights are dropped.
+  __device__ A factor_of(uint32_t word) const { return word < threshold ? A(0) : kept; }
   __device__ A dropout_factor(Head at, int64_t query, int64_t key) const {
-    const int64_t element = row(at, query) * keys + key;
+    const int place = int((row(at, query) * keys + key) & 3);
     uint32_t block[4];
-    words.draw(element & ~int64_t(3), block);
-    const uint32_t low = element & 1 ? block[1] : block[0],
-                   high = element & 1 ? block[3] : block[2];
-    return (element & 2 ? high : low) < threshold ? A(0) : kept;
+    draw(at, query, key, block);
+    const uint32_t low = place & 1 ? block[1] : block[0], high = place & 1 ? block[3] : block[2];
+    return factor_of(place & 2 ? high : low);
   }
 };
 

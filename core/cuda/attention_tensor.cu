@@ -1,6 +1,6 @@
 // Attention forward in 16 bits on tensor cores (Note [Attention on tensor cores]).
 #include <adret/core/cuda/attention.h>
-#include <adret/core/cuda/attention_tensor_tile.h>
+#include <adret/core/cuda/attention_tensor_scores.h>
 
 namespace adret::cuda {
 namespace {
@@ -100,7 +100,7 @@ struct RunningSoftmax {
   }
 };
 
-template <class T, class Tile>
+template <class T, class Tile, bool drops>
 __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T> f) {
   begin_kernel();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -141,10 +141,10 @@ __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T>
     Tile::multiply(weights, q_rows, k_rows);
     make_scores<T, Tile>(weights, p, at, first, key, end);
     softmax.take(weights, sums);
-    if (p.drops) {
-      Tile::each(weights, [&](float& value, int s, int n, int i) {
-        value *= p.dropout_factor(at, first + Tile::first_row() + Tile::row(s, i),
-                                  key + Tile::column(n, i));
+    if constexpr (drops) {
+      each_dropped<Tile>(p, at, first, key, [&](const float(&factors)[4], int s, int n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[s][n][i] *= factors[i];
       });
     }
     Tile::add_product(sums, weights, k_rows + part);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T>
 #endif
 }
 
-template <class T, class Tile>
+template <class T, class Tile, bool drops>
 void run_as(const Context& context, const kernels::AttentionForward& call) {
   const Forward<T> forward{AttentionProblem<T>(call),
                            HeadTensor<T>(call.q),
@@ -165,7 +165,7 @@ void run_as(const Context& context, const kernels::AttentionForward& call) {
                            call.log_sum_exp.defined() ? call.log_sum_exp.as<float>() : nullptr};
   const AttentionProblem<T>& p = forward.problem;
   constexpr size_t bytes = (Tile::rows + 4 * Tile::others) * Tile::stride * sizeof(T);
-  constexpr auto kernel = attention_tensor_forward<T, Tile>;
+  constexpr auto kernel = attention_tensor_forward<T, Tile, drops>;
   allow_shared_memory<kernel>(context, bytes);
   launch(context, kernel,
          {.blocks = dim3(unsigned(divide_up(p.queries, Tile::rows) * p.samples * p.heads)),
@@ -183,9 +183,9 @@ bool attend_on_tensor_cores(const Context& context, const kernels::AttentionForw
   }
   dispatch_16_bits(call.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    with_tensor_width(call.q.shape[-1], [&](auto width) {
+    with_tensor_kernel(call, [&](auto width, auto drops) {
       constexpr int w = decltype(width)::value;
-      run_as<T, TensorTile<T, w, w <= 64 ? 2 : 1, 64>>(context, call);
+      run_as<T, TensorTile<T, w, w <= 64 ? 2 : 1, 64>, decltype(drops)::value>(context, call);
     });
   });
   return true;

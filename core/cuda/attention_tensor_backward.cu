@@ -1,7 +1,7 @@
 // Attention backward in 16 bits on tensor cores (Note [Attention on tensor cores]), by two kernels
 // as in attention_backward.cu.
 #include <adret/core/cuda/attention.h>
-#include <adret/core/cuda/attention_tensor_tile.h>
+#include <adret/core/cuda/attention_tensor_scores.h>
 #include <adret/core/cuda/workspace.h>
 
 namespace adret::cuda {
@@ -57,7 +57,7 @@ __device__ void make_scores_of_keys(typename Tile::Products& products, const Att
   });
 }
 
-template <class T, class Tile>
+template <class T, class Tile, bool drops>
 __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Backward<T> b) {
   begin_kernel();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -108,20 +108,24 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
     make_scores_of_keys<T, Tile>(weights, p, at, first, query, end);
     Tile::multiply(gradients, v_rows, dy_rows);
     const float* const shifts = columns + place * (2 * Tile::others);
-    Tile::each(weights, [&](float& weight, int s, int n, int i) {
-      const int column = Tile::column(n, i);
-      float& gradient = gradients[s][n][i];
-      weight = fast_exp2(fmaf(weight, log2_e, -shifts[column]));
-      const float mean = shifts[Tile::others + column];
-      if (p.drops) {
-        const float factor =
-            p.dropout_factor(at, query + column, first + Tile::first_row() + Tile::row(s, i));
-        gradient = weight * fmaf(gradient, factor, -mean);
-        weight *= factor;
-      } else {
-        gradient = weight * (gradient - mean);
-      }
+    Tile::each(weights, [&](float& weight, int, int n, int i) {
+      weight = fast_exp2(fmaf(weight, log2_e, -shifts[Tile::column(n, i)]));
     });
+    const float* const means = shifts + Tile::others;
+    if constexpr (drops) {
+      each_dropped_of_keys<Tile>(p, at, first, query, [&](const float(&factors)[4], int s, int n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float &weight = weights[s][n][i], &gradient = gradients[s][n][i];
+          gradient = weight * fmaf(gradient, factors[i], -means[Tile::column(n, i)]);
+          weight *= factors[i];
+        }
+      });
+    } else {
+      Tile::each(gradients, [&](float& gradient, int s, int n, int i) {
+        gradient = weights[s][n][i] * (gradient - means[Tile::column(n, i)]);
+      });
+    }
     Tile::add_product(dv, weights, dy_rows);
     Tile::add_product(dk, gradients, q_rows);
   }
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
 
 // -- queries -------------------------------------------------------------------------------------
 
-template <class T, class Tile>
+template <class T, class Tile, bool drops>
 __global__ void __launch_bounds__(128) attention_tensor_backward_queries(const Backward<T> b) {
   begin_kernel();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -187,12 +191,14 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_queries(const B
     Tile::multiply(weights, q_rows, k_rows);
     make_scores<T, Tile>(weights, p, at, first, key, end);
     Tile::multiply(gradients, dy_rows, k_rows + part);
+    if constexpr (drops) {
+      each_dropped<Tile>(p, at, first, key, [&](const float(&factors)[4], int s, int n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) gradients[s][n][i] *= factors[i];
+      });
+    }
     Tile::each(gradients, [&](float& gradient, int s, int n, int i) {
       const float weight = fast_exp2(fmaf(weights[s][n][i], log2_e, -shifts[s][i / 2]));
-      if (p.drops) {
-        gradient *= p.dropout_factor(at, first + Tile::first_row() + Tile::row(s, i),
-                                     key + Tile::column(n, i));
-      }
       gradient = weight * (gradient - means[s][i / 2]);
     });
     Tile::add_product(dq, gradients, k_rows);
@@ -216,7 +222,7 @@ void launch_tiles(const Context& context, const Backward<T>& backward, int64_t r
          backward);
 }
 
-template <class T, int width>
+template <class T, int width, bool drops>
 void run_as(const Context& context, const kernels::AttentionBackward& call) {
   const bool packed = call.packed();
   const AttentionProblem<T> problem(call);
@@ -236,9 +242,10 @@ void run_as(const Context& context, const kernels::AttentionBackward& call) {
   constexpr int sets = width <= 64 ? 2 : 1;
   using Keys = TensorTile<T, width, sets, 32>;
   using Queries = TensorTile<T, width, sets, 32>;
-  launch_tiles<T, Keys, attention_tensor_backward_keys<T, Keys>>(context, backward, problem.keys);
-  launch_tiles<T, Queries, attention_tensor_backward_queries<T, Queries>>(context, backward,
-                                                                          problem.queries);
+  launch_tiles<T, Keys, attention_tensor_backward_keys<T, Keys, drops>>(context, backward,
+                                                                        problem.keys);
+  launch_tiles<T, Queries, attention_tensor_backward_queries<T, Queries, drops>>(context, backward,
+                                                                                 problem.queries);
 }
 
 }  // namespace
@@ -251,8 +258,9 @@ bool attend_on_tensor_cores(const Context& context, const kernels::AttentionBack
   }
   dispatch_16_bits(call.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    with_tensor_width(call.q.shape[-1],
-                      [&](auto width) { run_as<T, decltype(width)::value>(context, call); });
+    with_tensor_kernel(call, [&](auto width, auto drops) {
+      run_as<T, decltype(width)::value, decltype(drops)::value>(context, call);
+    });
   });
   return true;
 }

@@ -5,8 +5,6 @@
 #include <adret/core/cuda/attention_problem.h>
 #include <adret/core/cuda/tensor_core.h>
 
-#include <numbers>
-
 namespace adret::cuda {
 
 // Note [Attention on tensor cores]
@@ -147,46 +145,6 @@ struct TensorTile {
   }
 };
 
-// Of a tile of queries, from products of q and k: scores, -inf for keys that a query does not see.
-template <class T, class Tile>
-__device__ void make_scores(typename Tile::Products& products, const AttentionProblem<T>& p,
-                            Head at, int64_t query, int64_t key, int64_t end) {
-  const int64_t first = query + Tile::first_row();
-  const bool all_are_seen = key + Tile::others <= end && first + 16 * Tile::sets <= p.queries &&
-                            (!p.causal || key + Tile::others <= first + 1);
-  if (all_are_seen) {
-    Tile::each(products, [&](float& value, int, int, int) { value *= p.scale; });
-  } else {
-    int seen[Tile::sets][2];  // columns of each row
-#pragma unroll
-    for (int s = 0; s < Tile::sets; ++s) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int64_t of = first + Tile::row(s, 2 * half);
-        const int64_t limit = p.causal ? min(end, of + 1) : end;
-        seen[s][half] = of < p.queries ? int(min(limit - key, int64_t(Tile::others))) : 0;
-      }
-    }
-    Tile::each(products, [&](float& value, int s, int n, int i) {
-      value = Tile::column(n, i) < seen[s][i / 2] ? value * p.scale : -INFINITY;
-    });
-  }
-  if (!p.mask) return;
-  Tile::each(products, [&](float& value, int s, int n, int i) {
-    if (value == -INFINITY) return;  // perhaps not there
-    value = p.masked(value, at, first + Tile::row(s, i), key + Tile::column(n, i));
-  });
-}
-
-inline constexpr float log2_e = float(std::numbers::log2e);
-
-// 2^x to a few units of the last place.
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // Room in shared memory beyond what a kernel has without asking, once for each kernel and device.
 template <auto kernel>
 void allow_shared_memory(const Context& context, size_t bytes) {
@@ -207,13 +165,18 @@ void dispatch_16_bits(DType dtype, F&& f) {
   f(__nv_bfloat16{});
 }
 
-// f(std::integral_constant of the width that a head is filled up to).
-template <class F>
-void with_tensor_width(int64_t width, F&& f) {
-  if (width <= 32) return f(std::integral_constant<int, 32>{});
-  if (width <= 64) return f(std::integral_constant<int, 64>{});
-  if (width <= 96) return f(std::integral_constant<int, 96>{});
-  f(std::integral_constant<int, 128>{});
+// f(std::integral_constant of the width that a head is filled up to, std::bool_constant of whether
+// weights are dropped): code for dropping takes registers that plain attention has a use for.
+template <class Call, class F>
+void with_tensor_kernel(const Call& call, F&& f) {
+  const int64_t width = call.q.shape[-1];
+  const auto with_width = [&](auto drops) {
+    if (width <= 32) return f(std::integral_constant<int, 32>{}, drops);
+    if (width <= 64) return f(std::integral_constant<int, 64>{}, drops);
+    f(std::integral_constant<int, 128>{}, drops);
+  };
+  if (call.attention.dropout > 0) return with_width(std::true_type{});
+  with_width(std::false_type{});
 }
 
 }  // namespace adret::cuda

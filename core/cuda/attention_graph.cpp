@@ -1,5 +1,5 @@
 // The operations of attention, one by one.
-#include <adret/core/cuda/cudnn_attention.h>
+#include <adret/core/cuda/attention_graph.h>
 #include <fmt/core.h>
 
 #include <utility>
