@@ -26,6 +26,7 @@
 #include <adret/autograd/ops/pad.h>
 #include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/pool.h>
+#include <adret/autograd/ops/recurrent.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/resample.h>
@@ -89,6 +90,7 @@
 #include <adret/layers/module.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>
+#include <adret/layers/recurrent.h>
 #include <adret/layers/resample.h>
 #include <adret/layers/sequential.h>
 #include <adret/layers/summary.h>

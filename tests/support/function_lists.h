@@ -12,5 +12,6 @@ std::vector<FunctionCase> norm_cases();
 std::vector<FunctionCase> loss_cases();
 std::vector<FunctionCase> attention_cases();
 std::vector<FunctionCase> image_cases();
+std::vector<FunctionCase> recurrent_cases();
 
 }  // namespace adret::test

@@ -308,7 +308,7 @@ using Names = std::map<std::string, Tensor>;
 const Names& golden_tensors() {
   static const Names tensors = [] {
     Names named;
-    for (const char* part : {"", "_shape", "_norm", "_loss", "_attention", "_image"}) {
+    for (const char* part : {"", "_shape", "_norm", "_loss", "_attention", "_image", "_recurrent"}) {
       const auto path =
           source_dir() / "tests/golden" / fmt::format("functions{}.safetensors", part);
       for (const auto& [name, tensor] : read_tensors(path).tensors) named[name] = tensor;
@@ -326,7 +326,7 @@ const std::vector<FunctionCase>& function_cases() {
     for (const Cases& part :
          {unary_cases(), activation_cases(), binary_cases(), logic_cases(), reduce_cases(),
           line_cases(), shape_cases(), creation_cases(), rearrange_cases(), norm_cases(),
-          loss_cases(), attention_cases(), image_cases()}) {
+          loss_cases(), attention_cases(), image_cases(), recurrent_cases()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;
