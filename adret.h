@@ -39,6 +39,7 @@
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>
+#include <adret/core/decorators/find_nonfinite.h>
 #include <adret/core/decorators/profile.h>
 #include <adret/core/decorators/record.h>
 #include <adret/core/decorators/relocate.h>
