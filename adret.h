@@ -76,6 +76,7 @@
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/models/blocks.h>
+#include <adret/layers/models/densenet.h>
 #include <adret/layers/models/gpt2.h>
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>
