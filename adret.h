@@ -75,6 +75,7 @@
 #include <adret/layers/group_norm.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
+#include <adret/layers/models/autoencoder.h>
 #include <adret/layers/models/blocks.h>
 #include <adret/layers/models/densenet.h>
 #include <adret/layers/models/gpt2.h>
