@@ -40,6 +40,7 @@
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>
+#include <adret/core/decorators/find_nonfinite.h>
 #include <adret/core/decorators/profile.h>
 #include <adret/core/decorators/record.h>
 #include <adret/core/decorators/relocate.h>
@@ -75,7 +76,9 @@
 #include <adret/layers/group_norm.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
+#include <adret/layers/models/autoencoder.h>
 #include <adret/layers/models/blocks.h>
+#include <adret/layers/models/densenet.h>
 #include <adret/layers/models/gpt2.h>
 #include <adret/layers/models/lenet.h>
 #include <adret/layers/models/mlp.h>

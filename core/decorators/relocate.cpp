@@ -1,4 +1,4 @@
-// A kernel call's operands on another device: copied there, and back.
+// A kernel call's operands on another device: copied there, and back; and one by one.
 #include <adret/core/backend.h>
 #include <adret/core/decorators/relocate.h>
 #include <fmt/core.h>
@@ -32,12 +32,6 @@ void copy(Place to, Place from, size_t bytes) {
     copy({host.data(), Device::cpu()}, from, bytes);
     copy(to, {host.data(), Device::cpu()}, bytes);
   }
-}
-
-Tensor on_cpu(const TensorView& view) {
-  const Tensor tensor = Tensor::empty(view.shape, {.dtype = view.dtype});
-  copy({tensor.data(), Device::cpu()}, {view.data, view.device}, view.bytes());
-  return tensor;
 }
 
 }  // namespace
@@ -89,28 +83,43 @@ void RelocatedCall::copy_back() const {
   }
 }
 
-std::vector<OutputPart> output_parts(const Kernel& call) {
+Tensor copy_on_cpu(const TensorView& view) {
+  const Tensor tensor = Tensor::empty(view.shape, {.dtype = view.dtype});
+  copy({tensor.data(), Device::cpu()}, {view.data, view.device}, view.bytes());
+  return tensor;
+}
+
+std::vector<OperandPart> operand_parts(const Kernel& call,
+                                       const std::vector<kernels::Operand>& operands) {
   Tensor segments;
   for (const auto& [name, view] : inputs(call)) {
-    if (std::string_view(name) == "segments") segments = on_cpu(view);
+    if (std::string_view(name) == "segments") segments = copy_on_cpu(view);
   }
-  std::vector<OutputPart> parts;
-  for (const auto& [name, view] : outputs(call)) {
+  std::vector<OperandPart> parts;
+  for (const auto& [name, view] : operands) {
     if (!view.defined()) continue;
-    const Tensor whole = on_cpu(view);
     if (!segments.defined() || view.dtype != DType::u8) {
-      parts.push_back({name, whole});
+      parts.push_back({name, view});
       continue;
     }
     const bool is_value = std::string_view(name) == "values" || std::string_view(name) == "grads";
     const auto* rows = static_cast<const kernels::Segment*>(segments.data());
     for (int64_t i = 0; i < segments.size(0); ++i) {
       const DType dtype = DType(rows[i].dtype);
-      const DType state = dtype == DType::f64 ? DType::f64 : DType::f32;
-      const int64_t offset = is_value ? rows[i].value_offset : rows[i].state_offset;
-      parts.push_back({fmt::format("{} of parameter {}", name, i),
-                       whole.segment({rows[i].length}, size_t(offset), is_value ? dtype : state)});
+      TensorView part = view;
+      part.data = view.as<std::byte>() + (is_value ? rows[i].value_offset : rows[i].state_offset);
+      part.shape = {rows[i].length};
+      part.dtype = is_value ? dtype : dtype == DType::f64 ? DType::f64 : DType::f32;
+      parts.push_back({fmt::format("{} of parameter {}", name, i), part, rows[i].active != 0});
     }
+  }
+  return parts;
+}
+
+std::vector<OutputPart> output_parts(const Kernel& call) {
+  std::vector<OutputPart> parts;
+  for (const OperandPart& part : operand_parts(call, outputs(call))) {
+    parts.push_back({part.name, copy_on_cpu(part.view)});
   }
   return parts;
 }

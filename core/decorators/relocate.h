@@ -1,4 +1,4 @@
-// A kernel call's operands on another device, with the bytes around them.
+// A kernel call's operands: on another device with the bytes around them, and one by one.
 #pragma once
 
 #include <adret/core/kernels/rewrite.h>
@@ -35,12 +35,25 @@ class RelocatedCall {
   RewrittenCall moved_;
 };
 
-// An output of a call that was run, on the CPU; of an arena (Note [Arenas]) one parameter.
-struct OutputPart {
+// An operand of a call; of an arena (Note [Arenas]) one parameter, where it lies.
+struct OperandPart {
   std::string name;  // "y", "values of parameter 2"
+  TensorView view;
+  bool active = true;  // what is not may hold anything
+};
+// All defined ones, in the order of `operands`, which are of the call.
+std::vector<OperandPart> operand_parts(const Kernel& call,
+                                       const std::vector<kernels::Operand>& operands);
+
+// A copy of an operand's elements, out of sight of decorators.
+Tensor copy_on_cpu(const TensorView& view);
+
+// Of a call that was run, on the CPU.
+struct OutputPart {
+  std::string name;
   Tensor tensor;
 };
-// All defined outputs, copied, in the order of outputs(call).
+// The parts of its outputs, copied.
 std::vector<OutputPart> output_parts(const Kernel& call);
 
 }  // namespace adret

@@ -1,15 +1,14 @@
 // Initial weights of the convolutional models.
-#include <adret/layers/init.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/models/blocks.h>
 
 namespace adret::blocks {
 
-void init_convolutions_(Module& model) {
+void init_convolutions_(Module& model, init::FanMode fan) {
   for (const NamedModule& entry : model.named_modules()) {
     const auto* conv = dynamic_cast<const Conv2d*>(entry.module);
     if (conv == nullptr) continue;
-    init::kaiming_normal_(conv->weight, {.fan = init::FanMode::out});
+    init::kaiming_normal_(conv->weight, {.fan = fan});
     if (conv->options.bias) init::constant_(conv->bias, 0);
   }
 }

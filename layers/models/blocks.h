@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adret/layers/conv.h>
+#include <adret/layers/init.h>
 #include <adret/layers/norm.h>
 
 namespace adret {
@@ -26,9 +27,9 @@ inline BatchNorm2d batch_norm_relu(int64_t channels) {
   return BatchNorm2d(channels, {.activation = Activation::relu});
 }
 
-// Gives every convolution in the model Kaiming-normal weights over its outputs and biases of 0, as
-// torchvision's models start.
-void init_convolutions_(Module& model);
+// Gives every convolution in the model Kaiming-normal weights, over its outputs as most of
+// torchvision's models start, and biases of 0.
+void init_convolutions_(Module& model, init::FanMode fan = init::FanMode::out);
 // Gives every linear layer normal weights of deviation 0.01 and biases of 0.
 void init_linear_(Module& model);
 

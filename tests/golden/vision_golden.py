@@ -93,6 +93,14 @@ def cifar_mobilenet_v2():
     return model
 
 
+def cifar_densenet(growth, depth, **options):
+    model = torchvision.models.DenseNet(growth, depth, num_classes=10, **options)
+    channels = model.features.norm0.num_features
+    model.features.conv0 = nn.Conv2d(3, channels, 3, padding=1, bias=False)
+    model.features.pool0 = nn.Identity()
+    return model
+
+
 class WideBlock(nn.Module):
     def __init__(self, channels_in, channels, stride):
         super().__init__()
@@ -136,10 +144,15 @@ MODELS = {
     "vgg16": (torchvision.models.vgg16, 0),
     "mobilenet_v2": (torchvision.models.mobilenet_v2, 64),
     "mobilenet_v2_0.5": (lambda: torchvision.models.mobilenet_v2(width_mult=0.5), 0),
+    "densenet121": (torchvision.models.densenet121, 64),
+    "densenet169": (torchvision.models.densenet169, 0),
+    "densenet201": (torchvision.models.densenet201, 0),
     "cifar_resnet18": (cifar_resnet18, 32),
     "cifar_vgg11": (lambda: cifar_vgg(torchvision.models.vgg11), 32),
     "cifar_vgg11_bn": (lambda: cifar_vgg(torchvision.models.vgg11_bn), 32),
     "cifar_mobilenet_v2": (cifar_mobilenet_v2, 32),
+    "cifar_densenet121": (lambda: cifar_densenet(32, (6, 12, 24, 16)), 0),
+    "cifar_densenet_small": (lambda: cifar_densenet(12, (2, 3, 4, 2), num_init_features=24, bn_size=3), 32),
     "cifar_wide_resnet_16_2": (lambda: WideResNet(16, 2), 32),
     "cifar_wide_resnet_28_10": (lambda: WideResNet(28, 10), 0),
 }

@@ -2,6 +2,7 @@
 // losses of training. vision_golden.py made vision.json, with the same hashed weights and images.
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/loss.h>
+#include <adret/layers/models/densenet.h>
 #include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
 #include <adret/layers/models/vgg.h>
@@ -52,6 +53,14 @@ std::unique_ptr<Module> make(const std::string& name) {
   if (name == "mobilenet_v2_0.5") {
     return own(MobileNetV2({.classes = 1000, .width = 0.5, .stem = Stem::imagenet}));
   }
+  const DenseNetOptions dense{.classes = 1000, .stem = Stem::imagenet};
+  if (name == "densenet121") return own(densenet121(dense));
+  if (name == "densenet169") return own(densenet169(dense));
+  if (name == "densenet201") return own(densenet201(dense));
+  if (name == "cifar_densenet121") return own(densenet121());
+  if (name == "cifar_densenet_small") {
+    return own(DenseNet({2, 3, 4, 2}, {.growth = 12, .bn_size = 3, .channels = 24}));
+  }
   if (name == "cifar_resnet18") return own(resnet18());
   if (name == "cifar_vgg11") return own(vgg11());
   if (name == "cifar_vgg11_bn") return own(vgg11({.batch_norm = true}));
@@ -96,6 +105,7 @@ int64_t parameter_count(const Module& model) {
 TEST(VisionModels, HaveTorchvisionsNamesShapesAndCounts) {
   for (const char* name :
        {"resnet18", "resnet34", "resnet50", "vgg11", "mobilenet_v2", "mobilenet_v2_0.5",
+        "densenet121", "densenet169", "densenet201", "cifar_densenet121", "cifar_densenet_small",
         "cifar_resnet18", "cifar_vgg11", "cifar_vgg11_bn", "cifar_mobilenet_v2",
         "cifar_wide_resnet_16_2", "cifar_wide_resnet_28_10"}) {
     if (is_sanitized && std::string(name) == "vgg11") continue;  // half a gigabyte
@@ -135,8 +145,9 @@ void load_hashed(Module& model, const std::string& name) {
 
 // Logits are up to about 0.5, from sums of thousands of products in f32.
 TEST(VisionModels, WithPyTorchsWeightsGivePyTorchsLogits) {
-  for (const char* name : {"resnet18", "resnet50", "cifar_resnet18", "mobilenet_v2", "cifar_vgg11",
-                           "cifar_vgg11_bn", "cifar_mobilenet_v2", "cifar_wide_resnet_16_2"}) {
+  for (const char* name : {"resnet18", "resnet50", "cifar_resnet18", "mobilenet_v2", "densenet121",
+                           "cifar_densenet_small", "cifar_vgg11", "cifar_vgg11_bn",
+                           "cifar_mobilenet_v2", "cifar_wide_resnet_16_2"}) {
     SCOPED_TRACE(name);
     const auto model = make(name);
     load_hashed(*model, name);

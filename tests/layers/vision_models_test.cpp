@@ -1,6 +1,7 @@
 // Models of images: logits, gradients, copies, modes, precision and what they refuse. Their names
 // and sizes are checked against PyTorch's in tests/golden.
 #include <adret/autograd/ops/loss.h>
+#include <adret/layers/models/densenet.h>
 #include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
 #include <adret/layers/models/tiny_resnet.h>
@@ -67,6 +68,8 @@ TEST(VisionModels, TrainAndCanBeCopiedAndConverted) {
   expect_trains(Vgg({1, 1, 1, 1, 1}, {.batch_norm = true}), 64);
   expect_trains(WideResNet({.depth = 10, .width = 2, .dropout = 0.3}), 16);
   expect_trains(TinyResNet(), 32);
+  expect_trains(DenseNet({1, 2, 1, 1}, {.growth = 8, .channels = 16, .dropout = 0.2}), 16);
+  expect_trains(DenseNet({1, 1, 2, 1}, {.growth = 8, .channels = 16, .stem = Stem::imagenet}), 64);
   expect_trains(MobileNetV2({.width = 0.5}), 32);
   expect_trains(MobileNetV2({.width = 0.35, .stem = Stem::imagenet}), 64);
 }
@@ -84,6 +87,9 @@ TEST(VisionModels, TakeImagesOfOtherSizesAndClasses) {
   ResNet resnet({.blocks = {1, 1, 1, 1}}, {.classes = 100});
   resnet.eval();
   EXPECT_EQ(resnet(Tensor::zeros({1, 24, 40, 3})).shape(), (Shape{1, 100}));
+  DenseNet densenet({1, 1, 1, 1}, {.classes = 9, .growth = 4, .channels = 8});
+  densenet.eval();
+  EXPECT_EQ(densenet(Tensor::zeros({1, 24, 44, 3})).shape(), (Shape{1, 9}));
   Vgg vgg({1, 1, 1, 1, 1}, {.classes = 7});
   vgg.eval();
   EXPECT_EQ(vgg(Tensor::zeros({1, 64, 32, 3})).shape(), (Shape{1, 7}));
@@ -101,6 +107,13 @@ TEST(VisionModels, RefuseWhatTheirPapersDoNotHave) {
         return ResNet({.blocks = {2, 2, 0, 2}});
       },
       "[ResNet] blocks of a layer is 0");
+  expect_error<Error>([] { return DenseNet({2, 2, 0, 2}); }, "[DenseNet] layers of a block is 0");
+  expect_error<Error>(
+      [] {
+        return DenseNet({1, 1, 1, 1}, {.growth = 0});
+      },
+      "[DenseNet] growth is 0");
+  expect_error<Error>([] { return DenseLayer(8, {.bn_size = 0}); }, "[DenseLayer] bn_size is 0");
   expect_error<Error>([] { return Vgg({1, 0, 1, 1, 1}); }, "[Vgg] convolutions is 0");
 }
 

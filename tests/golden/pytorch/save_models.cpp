@@ -3,6 +3,7 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/core/random.h>
+#include <adret/layers/models/densenet.h>
 #include <adret/layers/models/mobilenet_v2.h>
 #include <adret/layers/models/resnet.h>
 #include <adret/optim/sgd.h>
@@ -45,4 +46,6 @@ int main(int argc, char** argv) {
   save_trained(resnet, "cifar_resnet18", argv[1]);
   MobileNetV2 mobilenet;
   save_trained(mobilenet, "cifar_mobilenet_v2", argv[1]);
+  DenseNet densenet({2, 3, 4, 2}, {.growth = 12, .bn_size = 3, .channels = 24});
+  save_trained(densenet, "cifar_densenet_small", argv[1]);
 }
