@@ -1,5 +1,5 @@
-// Times whole training steps: forward, cross-entropy, backward, SGD with momentum or AdamW. Prints one JSON
-// line a case, comparable with bench/peers.
+// Times whole training steps: forward, cross-entropy, backward, SGD with momentum or AdamW. Prints
+// one JSON line a case, comparable with bench/peers.
 //
 //   train_step lenet:64:tf32:graph ... [--device cpu|cuda|auto] [--seconds S]
 //   train_step lenet:64:tf32:eager --first-step    the time from the start of the process

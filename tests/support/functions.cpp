@@ -308,7 +308,8 @@ using Names = std::map<std::string, Tensor>;
 const Names& golden_tensors() {
   static const Names tensors = [] {
     Names named;
-    for (const char* part : {"", "_shape", "_norm", "_loss", "_attention", "_image", "_recurrent"}) {
+    for (const char* part :
+         {"", "_shape", "_norm", "_loss", "_attention", "_image", "_recurrent"}) {
       const auto path =
           source_dir() / "tests/golden" / fmt::format("functions{}.safetensors", part);
       for (const auto& [name, tensor] : read_tensors(path).tensors) named[name] = tensor;
