@@ -48,7 +48,11 @@ Recomputation::Recomputation(Function function, std::vector<Tensor> inputs)
       inputs_(std::move(inputs)),
       calls_(random::step_calls()),
       step_(random::step()),
-      mode_(compute_mode()) {}
+      mode_(compute_mode()) {
+  for (const Tensor& input : inputs_) {
+    if (input.defined()) versions_.emplace_back(input, input.version());
+  }
+}
 
 Tensor Recomputation::run() {
   const Restored saving(adret::current, this);
@@ -69,7 +73,22 @@ Tensor Recomputation::take(size_t number, const Node& node) {
   return std::exchange(again_[number], Tensor());
 }
 
+void Recomputation::note_leaf(const Tensor& leaf) {
+  if (run_ == Run::first) versions_.emplace_back(leaf, leaf.version());
+}
+
+void Recomputation::check_unchanged(const Node& node) const {
+  for (const auto& [tensor, version] : versions_) {
+    if (tensor.version() == version) continue;
+    throw Error(fmt::format(
+        "[{}] a tensor {} {} that a checkpoint computes with was written to "
+        "after the forward (version {}, then {}); call backward before that",
+        node.name(), to_string(tensor.shape()), name(tensor.dtype()), tensor.version(), version));
+  }
+}
+
 void Recomputation::run_again(const Node& node) {
+  check_unchanged(node);
   if (random::step() != step_) {
     throw Error(
         fmt::format("[{}] a checkpoint of random step {} cannot be computed again in step "

@@ -20,8 +20,10 @@ namespace adret {
 // function(inputs), whose saved tensors are given up and computed again in backward (Chen et al.
 // 2016): memory for time. Dropout masks are the same, batch norm's running statistics are updated
 // once, and what requires a gradient may be an input or something that the function holds on to.
-// Both must be what they were, and random::begin_step not called in between, until backward:
-// backward throws Error for a function that saves other tensors the second time.
+// Both must be what they were, and random::begin_step not called in between, until backward, which
+// throws Error when an input or a leaf that requires a gradient was written to, and for a function
+// that saves other tensors the second time. Other tensors that the function holds on to are not
+// looked at.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs);
 // With the inputs as arguments.

@@ -1,6 +1,7 @@
 // Nodes, leaves and the tensors' links to them.
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/recompute.h>
 #include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -81,8 +82,10 @@ bool any_requires_grad(std::span<const Tensor> tensors) {
 void attach(IntrusivePtr<Node> node, std::span<const Tensor> outputs,
             std::span<const Tensor> inputs) {
   node->edges_.reserve(inputs.size());
+  Recomputation* const recomputation = Recomputation::current();
   for (const Tensor& input : inputs) {
     if (input.defined() && input.requires_grad()) {
+      if (recomputation && leaf_of(input)) recomputation->note_leaf(input);
       node->edges_.push_back(
           {IntrusivePtr<Node>(static_cast<Node*>(input.node().get())), input.output_index()});
     } else {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace adret {
@@ -23,6 +24,8 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   Tensor run();
   // The number by which a tensor that the function saves can be taken; none if it is to be kept.
   std::optional<size_t> save(const Tensor& tensor);
+  // Remembers a leaf that the function computes with, which must be the same when it runs again.
+  void note_leaf(const Tensor& leaf);
   // What was saved under a number: computed again, unless it is there from the last time. Throws
   // Error, naming the function that wants it, when that cannot be.
   Tensor take(size_t number, const Node& node);
@@ -33,9 +36,11 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
  private:
   enum class Run { first, again, again_in_graph };
   void run_again(const Node& node);
+  void check_unchanged(const Node& node) const;
 
   const Function function_;
   const std::vector<Tensor> inputs_;
+  std::vector<std::pair<Tensor, uint32_t>> versions_;  // of inputs and leaves
   const random::StepCalls calls_;
   const int64_t step_;
   const ComputeMode mode_;

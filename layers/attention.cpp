@@ -34,10 +34,10 @@ void check_operand(const char* name, const Tensor& x, int64_t features) {
 
 }  // namespace
 
-Tensor attend(const Tensor& qkv, int64_t heads, const AttentionOptions& options) {
-  check::rank("attend", {"qkv", qkv}, 3, "(N, T, 3 C)");
+Tensor self_attention(const Tensor& qkv, int64_t heads, const AttentionOptions& options) {
+  check::rank("self_attention", {"qkv", qkv}, 3, "(N, T, 3 C)");
   if (heads < 1 || qkv.size(2) % (3 * heads) != 0) {
-    check::refuse("attend",
+    check::refuse("self_attention",
                   fmt::format("qkv {} is not three times {} heads", to_string(qkv.shape()), heads));
   }
   const int64_t n = qkv.size(0), t = qkv.size(1), features = qkv.size(2) / 3;
@@ -54,9 +54,7 @@ MultiheadAttention::MultiheadAttention(int64_t features, int64_t heads,
       in_proj_bias(
           parameter("in_proj_bias", options.bias ? Tensor::zeros({3 * features}) : Tensor())),
       out_proj(add("out_proj", Linear(features, features, {.bias = options.bias}))) {
-  if (options.dropout < 0 || options.dropout > 1) {
-    throw Error(fmt::format("[MultiheadAttention] dropout {} is not in 0..1", options.dropout));
-  }
+  probability(options.dropout, "MultiheadAttention", "dropout");
   init::xavier_uniform_(in_proj_weight.value);
   if (options.bias) init::zeros_(out_proj.bias.value);
 }
@@ -71,7 +69,7 @@ AttentionOptions MultiheadAttention::attention_options(const AttentionMask& mask
 Tensor MultiheadAttention::forward(const Tensor& x, const AttentionMask& mask) {
   check_operand("x", x, features);
   const Tensor qkv = linear(in_dtype_of(in_proj_weight, x), in_proj_weight, in_proj_bias);
-  return out_proj(attend(qkv, heads, attention_options(mask)));
+  return out_proj(self_attention(qkv, heads, attention_options(mask)));
 }
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -14,7 +14,7 @@ struct AttentionMask {
 
 // Self-attention of a product that holds queries, keys and values of all heads side by side:
 // (N, T, 3 C) -> (N, T, C). Throws ShapeError unless the heads divide C.
-Tensor attend(const Tensor& qkv, int64_t heads, const AttentionOptions& options = {});
+Tensor self_attention(const Tensor& qkv, int64_t heads, const AttentionOptions& options = {});
 
 struct MultiheadAttentionOptions {
   bool bias = true;

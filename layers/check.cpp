@@ -16,6 +16,11 @@ Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argume
                           to_string(value), to_string(Size2(limit))));
 }
 
+double probability(double value, const char* layer, const char* argument) {
+  if (value >= 0 && value <= 1) return value;
+  throw Error(fmt::format("[{}] {} is {}; a probability lies in 0..1", layer, argument, value));
+}
+
 Tensor in_dtype_of(const Tensor& weight, const Tensor& x) {
   return is_floating(x.dtype()) && x.dtype() != weight.dtype() ? x.to(weight.dtype()) : x;
 }

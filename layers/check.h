@@ -10,6 +10,9 @@ namespace adret {
 int64_t at_least(int64_t limit, int64_t value, const char* layer, const char* argument);
 Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argument);
 
+// A probability; throws Error naming the layer and the argument for a number outside 0..1.
+double probability(double value, const char* layer, const char* argument);
+
 // A floating input in the dtype of the layer's weight; others as they are.
 Tensor in_dtype_of(const Tensor& weight, const Tensor& x);
 

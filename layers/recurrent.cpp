@@ -92,9 +92,7 @@ RecurrentParameters make_part(const PartShape& part, const std::string& suffix,
 
 RecurrentLayerOptions checked(const RecurrentLayerOptions& options, const char* layer) {
   at_least(1, options.layers, layer, "layers");
-  if (!(options.dropout >= 0 && options.dropout <= 1)) {
-    throw Error(fmt::format("[{}] dropout {} is not in 0..1", layer, options.dropout));
-  }
+  probability(options.dropout, layer, "dropout");
   return options;
 }
 

@@ -9,7 +9,8 @@ namespace adret {
 
 struct AttentionOptions {
   // (T or 1, S), or (N or 1, H or 1, T or 1, S): boolean, false where a query does not see a key,
-  // or of q's dtype, added to the scores.
+  // or of q's dtype, added to the scores. Finite values below -4096 count as that: weights are 0
+  // there beside any other, and alike where a query has no other.
   Tensor mask = {};
   Tensor lengths = {};  // (N) i32 or i64: a sample's keys from there on are not seen
   bool causal = false;  // query i sees keys 0..i; wants T = S
@@ -20,8 +21,9 @@ struct AttentionOptions {
 // dropout(softmax(scale * q k^T + mask)) v for each sample and head, the softmax over the keys that
 // a query sees: q (N, T, H, D), k and v (N, S, H, D) -> (N, T, H, D). A query that sees no key
 // gives 0. The weights (N, H, T, S) are never stored, unless the mask requires a gradient or a
-// second derivative is asked for. Throws ShapeError when shapes or dtypes do not agree, DeviceError
-// for several devices.
+// second derivative is asked for. Gradients lose digits where all scores of a query are beyond 1e4,
+// as f32 has 1e-3 there. Throws ShapeError when shapes or dtypes do not agree, DeviceError for
+// several devices.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 // The same with q, k and v in one tensor, as a single product makes them: (N, T, 3, H, D) -> (N, T,

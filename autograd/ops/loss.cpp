@@ -13,7 +13,6 @@
 #include <fmt/core.h>
 
 #include <limits>
-#include <numeric>
 
 namespace adret {
 namespace {
@@ -55,11 +54,9 @@ struct CrossEntropyNode final : Node {
     const Tensor& x = logits.unpack(*this);
     const Tensor wide = x.to(dloss.dtype());
     const Tensor column = labels.unpack(*this).to(DType::i64).reshape({-1, 1});
-    std::vector<int64_t> numbers(size_t(x.size(1)));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    const Tensor classes = Tensor::from(numbers, {1, x.size(1)}, x.device());
-    Tensor target = equal(column, classes).to(dloss.dtype()) * (1 - params.label_smoothing) +
-                    params.label_smoothing / double(x.size(1));
+    const Tensor label = one_hot(labels.unpack(*this), x.size(1), dloss.dtype());
+    Tensor target =
+        label * (1 - params.label_smoothing) + params.label_smoothing / double(x.size(1));
     Tensor shares = softmax(wide);
     if (const Tensor& weights = class_weights.unpack(*this); weights.defined()) {
       target = target * weights;

@@ -34,8 +34,7 @@ struct NllOptions {
 };
 
 // -log_probabilities[label]: cross_entropy of what log_softmax gives, with the same rules for
-// labels
-// (...), class weights and the mean.
+// labels (...), class weights and the mean.
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
                 const NllOptions& options = {});
 

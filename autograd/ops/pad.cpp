@@ -84,6 +84,10 @@ void check_padding(const Tensor& x, int dim, const Padding& padding, PadMode mod
                   fmt::format("padding {{{}, {}}} of dimension {} of x {}: {}", padding.before,
                               padding.after, dim, to_string(x.shape()), why));
   };
+  for (const int64_t side : {padding.before, padding.after}) {
+    if (side < -size) refuse("it would cut more elements than there are");
+    if (side > Shape::max_numel) refuse("a tensor cannot have as many elements");
+  }
   if (size + padding.before + padding.after < 0) refuse("it would have less than no elements");
   if (mode == PadMode::reflect && most > 0 && most >= size) {
     refuse("reflect adds fewer elements than there are");

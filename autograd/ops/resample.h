@@ -17,9 +17,9 @@ struct InterpolateOptions {
 
 // x (N, H, W, C) -> (N, size.h, size.w, C). Nearest takes pixel floor(i H / size.h); bilinear
 // weighs the two pixels in each direction beside (i + 0.5) H / size.h - 0.5, or with align_corners
-// i (H - 1) / (size.h - 1). There a pixel that is
-// not finite makes its whole row and column so. Throws ShapeError for other ranks and empty images
-// or sizes.
+// i (H - 1) / (size.h - 1). With bilinear a pixel
+// that is not finite makes its whole row and column so. Throws ShapeError for other ranks and empty
+// images or sizes.
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
 
 // Means over size.h x size.w areas that cover the image, the first from floor(i H / size.h) to

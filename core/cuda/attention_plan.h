@@ -49,7 +49,8 @@ class AttentionPlans {
 
   // Runs the call by the faster way; `own` runs our kernels. In the search mode `measure` the first
   // call of a shape is a race, which overwrites the outputs several times; its winner is kept in
-  // the file and used in both modes. Throws DeviceError for a race while capturing.
+  // the file and used in both modes. Throws DeviceError when capturing a shape
+  // whose way is not chosen yet.
   void run(const AttentionCall& call, const std::function<void()>& own);
 
   struct Sample {

@@ -15,8 +15,9 @@ int64_t draw_next(Gpt2& model, const std::vector<int32_t>& tokens, double temper
   const std::vector<int32_t> seen(tokens.end() - length, tokens.end());
   const Tensor logits = model(Tensor::from(seen, {1, length}).to(model.device()));
   const Tensor last = slice(logits.reshape({length, -1}), 0, length - 1, length);
-  const std::vector<double> shares =
-      softmax(last.to(DType::f32) / temperature).to(DType::f64).to_vector<double>();
+  // Below the largest, so that a low temperature cannot overflow.
+  const Tensor wide = last.to(DType::f64), below = wide - max(wide);
+  const std::vector<double> shares = softmax(below / temperature).to_vector<double>();
   double left = rand({1}, {.dtype = DType::f64}).item<double>();
   for (size_t token = 0; token < shares.size(); ++token) {
     left -= shares[token];
@@ -32,7 +33,7 @@ std::string sample(Gpt2& model, const Alphabet& alphabet, const std::string& pro
   const bool training = model.training();
   model.eval();
   const NoGrad no_grad;
-  std::vector<int32_t> tokens = alphabet.encode(prompt);
+  std::vector<int32_t> tokens = alphabet.encode(prompt, "the prompt");
   std::string text = prompt;
   for (int64_t i = 0; i < options.length; ++i) {
     const int64_t token = draw_next(model, tokens, options.temperature);

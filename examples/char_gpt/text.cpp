@@ -15,16 +15,16 @@ Alphabet::Alphabet(const std::string& text) {
   bytes_.assign(found.begin(), found.end());
 }
 
-std::vector<int32_t> Alphabet::encode(const std::string& text) const {
+std::vector<int32_t> Alphabet::encode(const std::string& text, const char* what) const {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
   for (const char byte : text) {
     const auto place = std::ranges::lower_bound(bytes_, byte);
     if (place == bytes_.end() || *place != byte) {
       throw DataError(
-          fmt::format("[char_gpt] byte {} of the text is 0x{:02x}, which the text that "
-                      "the model learned does not have",
-                      tokens.size(), uint8_t(byte)));
+          fmt::format("[char_gpt] byte {} of {} is 0x{:02x}, which the text that the model "
+                      "learns from does not have",
+                      tokens.size(), what, uint8_t(byte)));
     }
     tokens.push_back(int32_t(place - bytes_.begin()));
   }
@@ -54,8 +54,10 @@ std::string from_hex(const std::string& digits) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::ifstream file;
+  if (!std::filesystem::is_directory(path)) file.open(path, std::ios::binary);
+  std::string text;
+  if (file.is_open()) text.assign(std::istreambuf_iterator<char>(file), {});
   if (!file.is_open() || file.bad()) {
     throw DataError(fmt::format("[char_gpt] {} cannot be read", path.string()));
   }

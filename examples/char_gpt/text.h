@@ -19,8 +19,8 @@ class Alphabet {
 
   int64_t size() const { return int64_t(bytes_.size()); }
   const std::string& bytes() const { return bytes_; }
-  // Throws DataError for a byte that the alphabet lacks, saying where.
-  std::vector<int32_t> encode(const std::string& text) const;
+  // Throws DataError for a byte that the alphabet lacks, saying where; `what` names the text.
+  std::vector<int32_t> encode(const std::string& text, const char* what = "the text") const;
   char decode(int64_t token) const { return bytes_.at(size_t(token)); }
 
  private:

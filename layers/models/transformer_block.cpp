@@ -31,7 +31,8 @@ TransformerBlock::Attention::Attention(const TransformerBlockOptions& options)
       proj(add(options.names.proj, Linear(options.features, options.features))) {}
 
 Tensor TransformerBlock::Attention::forward(const Tensor& x) {
-  return proj(attend(qkv(x), options.heads,
+  return proj(
+      self_attention(qkv(x), options.heads,
                      {.causal = options.causal, .dropout = training() ? options.dropout : 0}));
 }
 

@@ -1,8 +1,11 @@
 // Attention: what it refuses, both layouts, dropout, and gradients of a part of its operands.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/attention.h>
+#include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/softmax.h>
 #include <adret/core/error.h>
 #include <adret/core/random.h>
 #include <gtest/gtest.h>
@@ -110,6 +113,52 @@ TEST(Attention, WithEverythingDroppedIsZeroWithAZeroGradient) {
   const Tensor y = attend(q, q, q, {.dropout = 1});
   for (double value : y.to_vector<double>()) EXPECT_EQ(value, 0);
   for (double value : gradients(y, {q})[0].to_vector<double>()) EXPECT_EQ(value, 0);
+}
+
+// Rows that a mask of -1e9 hides, a common way to write -inf, see all keys alike; others see none
+// of what it hides. The gradients are those of the formula.
+TEST(Attention, TakesFiniteMasksOfAnySize) {
+  for (const double hidden : {-5e3, -1e9, -3e38}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const auto of = [&](const Shape& shape, int offset) {
+        Tensor x = sequence(shape, offset).to(dtype).clone();
+        x.set_requires_grad(true);
+        return x;
+      };
+      const Tensor q = of({1, 2, 1, 4}, 1), k = of({1, 4, 1, 4}, 30), v = of({1, 4, 1, 4}, 60);
+      const Tensor mask =
+          Tensor::from(std::vector<double>{hidden, hidden, hidden, hidden, 0, 0, hidden, hidden},
+                       {2, 4})
+              .to(dtype);
+      const Tensor y = attend(q, k, v, {.mask = mask});
+      const Tensor dy = sequence(y.shape(), 7).to(dtype);
+      const std::vector<Tensor> found =
+          grad({y}, {q, k, v}, {.grad_outputs = {dy}, .retain_graph = true});
+      const std::vector<Tensor> formula =
+          grad({y}, {q, k, v}, {.grad_outputs = {dy}, .create_graph = true});
+      for (size_t i = 0; i < 3; ++i) {
+        const auto a = found[i].to(DType::f64).to_vector<double>();
+        const auto b = formula[i].detach().to(DType::f64).to_vector<double>();
+        for (size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(a[j], b[j], 1e-3) << hidden << " " << i;
+      }
+      // The visible keys' own: the second query's weights of the hidden ones are 0.
+      const std::vector<double> weights =
+          softmax(matmul(q.detach().reshape({2, 4}), k.detach().reshape({4, 4}),
+                         {.transpose_b = true}) *
+                      0.5 +
+                  maximum(mask, Tensor::full({}, -1e4, {.dtype = dtype})))
+              .to(DType::f64)
+              .to_vector<double>();
+      EXPECT_EQ(weights[6], 0);
+      const auto dv = found[2].to(DType::f64).to_vector<double>();
+      const auto out = dy.to(DType::f64).to_vector<double>();
+      for (size_t j = 0; j < 4; ++j) {
+        for (size_t c = 0; c < 4; ++c) {
+          EXPECT_NEAR(dv[j * 4 + c], weights[j] * out[c] + weights[4 + j] * out[4 + c], 1e-3);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -142,6 +142,21 @@ TEST(Checkpoint, RefusesAnotherStepAndAFunctionThatDiffers) {
                       "backward; it must do the same both times");
 }
 
+// Though no node saves them.
+TEST(Checkpoint, FindsThatAnInputOrALeafWasWrittenTo) {
+  const auto bias = variable({3});
+  for (const bool input : {false, true}) {
+    const Tensor x = variable({3});
+    const Tensor y = checkpoint([&](const Tensor& in) { return tanh(in + bias); }, x);
+    {
+      const NoGrad no_grad;
+      fill_(input ? x : bias, 1);
+    }
+    expect_error<Error>([&] { (void)gradients(y, {x}); },
+                        "that a checkpoint computes with was written to after the forward");
+  }
+}
+
 TEST(Checkpoint, FindsThatAWeightWasWrittenTo) {
   const Tensor x = variable({3, 3}), weight = variable({3, 3}, 30);
   const Tensor y = checkpoint([&](const Tensor& in) { return matmul(in, weight); }, x);

@@ -285,7 +285,9 @@ class CharGpt(unittest.TestCase):
                 (["short"], "wanted more than the 64 of --context"),
                 ([], "name a text file to learn from, or --weights FILE"),
                 (["text", "--heads", "3"], "3 heads do not divide 128 features"),
-                (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the text is 0x78"),
+                (["text", "--prompt", "a"], "byte 0 of the prompt is 0x61"),
+                (["."], ". cannot be read"),
+                (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the prompt is 0x78"),
                 (["--weights", "text"], "text"),
                 (["text", "--steps", "0"], "0 is no whole number")):
             result = self.run_it(*flags)

@@ -123,7 +123,7 @@ TEST(RecurrentLayers, RefuseWhatDoesNotFit) {
   expect_error<Error>([] { return GRU(3, 0); }, "[GRU] hidden_size is 0; it must be at least 1");
   expect_error<Error>([] { return RNN(3, 4, {.layers = 0}); }, "[RNN] layers is 0");
   expect_error<Error>([] { return RNN(3, 4, {.dropout = 1.5}); },
-                      "[RNN] dropout 1.5 is not in 0..1");
+                      "[RNN] dropout is 1.5; a probability lies in 0..1");
   expect_error<Error>([] { return GRUCell(3, 0); }, "[GRUCell] hidden_size is 0");
   GRU gru(3, 4, {.layers = 2});
   const Tensor x = floats({2, 5, 3});
