@@ -149,6 +149,7 @@ __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T>
     }
     Tile::add_product(sums, weights, k_rows + part);
   }
+  wait_for_copies<0>();
   softmax.finish(sums, f.log_sum_exp ? f.log_sum_exp + p.row(at, first) : nullptr, count);
   Tile::store(sums, 1, q_rows, f.y.rows(at) + first * f.y.token, f.y.token, count, width);
 #endif
