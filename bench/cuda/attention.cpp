@@ -31,15 +31,6 @@ constexpr Case cases[] = {
     {"BERT base", 32, 512, 12, 64, false},   {"heads of 128", 8, 2048, 16, 128, true},
     {"heads of 32", 32, 256, 8, 32, false}};
 
-Tensor tensor(const Shape& shape, DType dtype, bool is_random = false) {
-  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-  if (is_random) {
-    const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-    run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
-  }
-  return t;
-}
-
 struct Bench {
   cuda::Context context{0};
   double seconds;
@@ -69,8 +60,8 @@ struct Bench {
 
   void measure(const Case& test, DType dtype) {
     const auto [name, n, t, h, d, causal] = test;
-    const Tensor qkv = tensor({n, t, 3, h, d}, dtype, true), dqkv = tensor({n, t, 3, h, d}, dtype);
-    const Tensor y = tensor({n, t, h, d}, dtype), dy = tensor({n, t, h, d}, dtype, true);
+    const Tensor qkv = random_tensor({n, t, 3, h, d}, dtype), dqkv = tensor({n, t, 3, h, d}, dtype);
+    const Tensor y = tensor({n, t, h, d}, dtype), dy = random_tensor({n, t, h, d}, dtype);
     const Tensor log_sum_exp = tensor({n, h, t}, DType::f32);
     const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
     backend_for(Device::cuda()).services().synchronize();

@@ -42,24 +42,18 @@ const Case cases[] = {
     {"instance norm", {8, 65536, 32}, 32},
 };
 
-Tensor random(const Shape& shape, DType dtype) {
-  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-  const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-  run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
-  return t;
-}
-
 // Of one call; several of them together are larger than the L2, which so holds none.
 struct Operands {
   Tensor x, added, dy, y, sum, dx, weight, bias, mean, rstd, dweight, dbias;
 
   Operands(const Case& of, DType dtype) {
-    for (Tensor* t : {&x, &dy, &y, &dx}) *t = random(of.shape, dtype);
+    for (Tensor* t : {&x, &dy, &y, &dx}) *t = random_tensor(of.shape, dtype);
     if (of.sum) {
-      for (Tensor* t : {&added, &sum}) *t = random(of.shape, dtype);
+      for (Tensor* t : {&added, &sum}) *t = random_tensor(of.shape, dtype);
     }
-    for (Tensor* t : {&weight, &bias, &dweight, &dbias}) *t = random({of.shape[2]}, DType::f32);
-    for (Tensor* t : {&mean, &rstd}) *t = random({of.shape[0], of.groups}, DType::f32);
+    for (Tensor* t : {&weight, &bias, &dweight, &dbias})
+      *t = random_tensor({of.shape[2]}, DType::f32);
+    for (Tensor* t : {&mean, &rstd}) *t = random_tensor({of.shape[0], of.groups}, DType::f32);
   }
   kernels::GroupNormForward forward(const Case& of) const {
     return {.x = x,

@@ -38,29 +38,20 @@ const char* name(Kind kind) {
   return "";
 }
 
-Tensor tensor(const Shape& shape, DType dtype, bool is_random = false) {
-  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-  if (is_random) {
-    const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-    run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
-  }
-  return t;
-}
-
 struct Operands {
   Tensor x, other, added, y, dx, dresidual, weight, bias, mean, rstd, running_mean, running_var,
       batches;
 
   Operands(const Shape& shape, DType dtype)
-      : x(tensor(shape, dtype, true)),
-        other(tensor(shape, dtype, true)),
-        added(tensor(shape, dtype, true)),
+      : x(random_tensor(shape, dtype)),
+        other(random_tensor(shape, dtype)),
+        added(random_tensor(shape, dtype)),
         y(tensor(shape, dtype)),
         dx(tensor(shape, dtype)),
         dresidual(tensor(shape, dtype)) {
     const Shape channels{shape[-1]};
     for (Tensor* t : {&weight, &bias, &mean, &rstd, &running_mean, &running_var}) {
-      *t = tensor(channels, DType::f32, true);
+      *t = random_tensor(channels, DType::f32);
     }
     batches = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
   }

@@ -15,6 +15,18 @@
 
 namespace adret::bench {
 
+// On the GPU, uniform in [-1, 1).
+inline Tensor random_tensor(const Shape& shape, DType dtype) {
+  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
+  const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
+  run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
+  return t;
+}
+// The same without values.
+inline Tensor tensor(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
+}
+
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) throw Error(fmt::format("{}: {}", call, cudaGetErrorString(status)));
 }

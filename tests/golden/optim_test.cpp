@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "tests/support/close.h"
+#include "tests/support/golden.h"
 #include "tests/support/mirror.h"
 
 namespace adret {
@@ -24,13 +25,8 @@ namespace {
 using namespace test;
 
 const std::map<std::string, Tensor>& golden() {
-  static const auto tensors = [] {
-    std::map<std::string, Tensor> map;
-    const auto file = source_dir() / "tests/golden/optim.safetensors";
-    for (const auto& [name, tensor] : read_tensors(file).tensors) map[name] = tensor;
-    return map;
-  }();
-  return tensors;
+  static const auto all = read_golden("optim.safetensors");
+  return all;
 }
 
 std::vector<double> exact(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/support/close.h"
+#include "tests/support/golden.h"
 #include "tests/support/gradients.h"
 #include "tests/support/mirror.h"
 
@@ -21,12 +22,7 @@ namespace {
 using namespace test;
 
 const std::map<std::string, Tensor>& tensors() {
-  static const auto all = [] {
-    std::map<std::string, Tensor> named;
-    const auto file = source_dir() / "tests/golden/recurrent.safetensors";
-    for (const auto& [name, tensor] : read_tensors(file).tensors) named[name] = tensor;
-    return named;
-  }();
+  static const auto all = read_golden("recurrent.safetensors");
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/close.h"
+#include "tests/support/golden.h"
 #include "tests/support/mirror.h"
 
 namespace adret {
@@ -16,12 +17,8 @@ using namespace test;
 using Values = std::vector<double>;
 
 Values golden(const std::string& name) {
-  const auto file = source_dir() / "tests/golden/schedules.safetensors";
-  for (const auto& [key, tensor] : read_tensors(file).tensors) {
-    if (key == name) return tensor.to_vector<double>();
-  }
-  ADD_FAILURE() << name;
-  return {};
+  static const auto all = read_golden("schedules.safetensors");
+  return all.at(name).to_vector<double>();
 }
 
 void expect_rates(const std::string& name, const LrSchedule& schedule) {

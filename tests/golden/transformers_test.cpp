@@ -16,6 +16,7 @@
 
 #include "tests/support/close.h"
 #include "tests/support/files.h"
+#include "tests/support/golden.h"
 #include "tests/support/gradients.h"
 #include "tests/support/mirror.h"
 
@@ -25,12 +26,7 @@ namespace {
 using namespace test;
 
 const std::map<std::string, Tensor>& tensors() {
-  static const auto all = [] {
-    std::map<std::string, Tensor> named;
-    const auto file = source_dir() / "tests/golden/transformers.safetensors";
-    for (const auto& [name, tensor] : read_tensors(file).tensors) named[name] = tensor;
-    return named;
-  }();
+  static const auto all = read_golden("transformers.safetensors");
   return all;
 }
 
