@@ -70,7 +70,6 @@ TEST(DevicelessAttention, HasEnginesForTheShapesOfModels) {
 // The gradients of scores lie in the workspace, 2 bytes each: nothing is summed as blocks come.
 TEST(DevicelessAttention, KeepsTheScoresGradients) {
   if (!has_driver()) GTEST_SKIP() << "needs libcuda.so.1, of a driver or a toolkit's stub";
-  AttentionShape vit = gpt2(), long_heads = gpt2();
   const Descriptor gpu = device("sm_90");
   AttentionShape shape = gpt2();
   shape.backward = true;
