@@ -154,9 +154,7 @@ std::vector<Tensor> RecurrentLayer<Self>::rows(const char* name, const Tensor& s
                                                int64_t samples) const {
   if (!state.defined()) return std::vector<Tensor>(parts.size());
   check::shape(Kind<Self>::name, {name, state}, {int64_t(parts.size()), samples, hidden_size});
-  std::vector<Tensor> all = split(state, 1, 0);
-  for (Tensor& row : all) row = squeeze(row, 0);
-  return all;
+  return unbind(state);
 }
 
 template <class Self>

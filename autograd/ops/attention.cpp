@@ -118,7 +118,8 @@ class Composition {
     const Tensor seen = this->seen();
     if (!seen.defined()) return softmax(scores);
     if (in_.mask.defined() && in_.mask.dtype() != DType::boolean) {
-      scores = scores + where(seen, in_.mask.to(wide_), 0);
+      const Tensor mask = in_.mask.to(wide_);
+      scores = scores + where(seen, maximum(mask, scalar_like(mask, lowest_mask)), 0);
     }
     return where(seen, softmax(where(seen, scores, -1e30)), 0);
   }
@@ -272,14 +273,6 @@ void check_operands(const Operands& in, const AttentionOptions& options) {
   }
 }
 
-// Finite values no lower than leaves a weight of 0 beside any other score: the backward pass takes
-// weights from the logarithm of their sum, whose digits a row of -1e9 alone would cost.
-Tensor bounded(const Tensor& mask) {
-  constexpr double lowest = -4096;
-  return where(equal(mask, scalar_like(mask, -INFINITY)), mask,
-               maximum(mask, scalar_like(mask, lowest)));
-}
-
 Tensor attend(Operands in, const AttentionOptions& options) {
   in.lengths = options.lengths;
   in.mask = options.mask;
@@ -287,7 +280,6 @@ Tensor attend(Operands in, const AttentionOptions& options) {
     in.mask = in.mask.reshape({1, 1, in.mask.size(0), in.mask.size(1)});
   }
   check_operands(in, options);
-  if (in.mask.defined() && in.mask.dtype() != DType::boolean) in.mask = bounded(in.mask);
   AttentionParams params{.scale = options.scale.value_or(1 / std::sqrt(double(in.q.size(-1)))),
                          .causal = options.causal,
                          .dropout = options.dropout,

@@ -19,6 +19,16 @@ namespace {
 
 using namespace kernels;
 
+// Whether a label is not the one that counts for nothing.
+Tensor that_count(const Tensor& labels, int64_t ignore_index) {
+  const Tensor wide = labels.to(DType::i64);
+  return not_equal(wide, scalar_like(wide, double(ignore_index)));
+}
+// What a mean is divided by; the mean of nothing is 0.
+Tensor or_one(const Tensor& divisor) {
+  return where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
+}
+
 // -- cross-entropy -------------------------------------------------------------------
 
 // logits (N, C), labels (N).
@@ -53,7 +63,7 @@ struct CrossEntropyNode final : Node {
   Tensor composed(const Tensor& dloss) const {
     const Tensor& x = logits.unpack(*this);
     const Tensor wide = x.to(dloss.dtype());
-    const Tensor column = labels.unpack(*this).to(DType::i64).reshape({-1, 1});
+    const Tensor column = labels.unpack(*this).reshape({-1, 1});
     const Tensor label = one_hot(labels.unpack(*this), x.size(1), dloss.dtype());
     Tensor target =
         label * (1 - params.label_smoothing) + params.label_smoothing / double(x.size(1));
@@ -62,14 +72,9 @@ struct CrossEntropyNode final : Node {
       target = target * weights;
       shares = shares * sum(target, {.dims = {1}, .keepdim = true});
     }
-    const Tensor ignored =
-        Tensor::full({}, double(params.ignore_index), {.dtype = DType::i64, .device = x.device()});
-    const Tensor counts = not_equal(column, ignored).to(dloss.dtype());
+    const Tensor counts = that_count(column, params.ignore_index).to(dloss.dtype());
     Tensor scale = params.reduction == Reduction::none ? dloss.reshape({-1, 1}) : dloss;
-    if (params.reduction == Reduction::mean) {
-      const Tensor& divisor = counted.unpack(*this);
-      scale = scale / where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
-    }
+    if (params.reduction == Reduction::mean) scale = scale / or_one(counted.unpack(*this));
     return ((shares - target) * counts * scale).to(x.dtype());
   }
 
@@ -149,9 +154,9 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Where each sample's label is, (..., C), and whether it is anywhere, (...).
-struct Places {
+struct LabelPlaces {
   Tensor is_label, found;
-  Places(const Tensor& labels, int64_t classes)
+  LabelPlaces(const Tensor& labels, int64_t classes)
       : is_label(one_hot(labels, classes, DType::boolean)), found(any(is_label, {.dims = {-1}})) {}
 
   // What scores (..., C), or weights (C), have there; 0 where the label is nowhere.
@@ -168,18 +173,15 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
   loss::check_labels("nll_loss", scores, labels, options.ignore_index);
   loss::check_class_weights("nll_loss", scores, options.class_weights);
   const Tensor wide = log_probabilities.to(wide_dtype(log_probabilities));
-  const Places places(labels, wide.size(-1));
-  const Tensor ignored = Tensor::full({}, double(options.ignore_index),
-                                      {.dtype = DType::i64, .device = labels.device()});
-  const Tensor counts = not_equal(labels.to(DType::i64), ignored);
+  const LabelPlaces places(labels, wide.size(-1));
+  const Tensor counts = that_count(labels, options.ignore_index);
   const Tensor weights = where(
       counts,
       options.class_weights.defined() ? places.pick(options.class_weights) : scalar_like(wide, 1),
       0);
   const Tensor losses = where(counts, where(places.found, -places.pick(wide) * weights, nan), 0);
   if (options.reduction != Reduction::mean) return loss::reduced(losses, options.reduction);
-  const Tensor divisor = sum(weights);
-  return sum(losses) / where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
+  return sum(losses) / or_one(sum(weights));
 }
 
 Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels,
@@ -191,7 +193,7 @@ Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels,
     check::refuse("multi_margin_loss", fmt::format("p is {}, wanted 1 or 2", options.p));
   }
   const Tensor wide = scores.to(wide_dtype(scores));
-  const Places places(labels, wide.size(-1));
+  const LabelPlaces places(labels, wide.size(-1));
   Tensor excess = relu(wide - places.pick(wide, true) + options.margin);
   if (options.p == 2) excess = square(excess);
   Tensor losses = sum(where(places.is_label, 0, excess), {.dims = {-1}}) / double(wide.size(-1));

@@ -65,13 +65,6 @@ Tensor first_state(const Sequence& in, check::Argument state) {
   return state.tensor;
 }
 
-// Parts (N, ...) of (T, N, ...) that share its memory.
-std::vector<Tensor> by_steps(const Tensor& x) {
-  std::vector<Tensor> steps = split(x, 1, 0);
-  for (Tensor& step : steps) step = squeeze(step, 0);
-  return steps;
-}
-
 // (T, N, 1): whether a sample has a step; undefined where each has all.
 Tensor present_steps(const Sequence& in) {
   if (!in.lengths.defined()) return {};
@@ -100,8 +93,7 @@ Tensor input_product(const Sequence& in, const Tensor& present, const Tensor& bi
 template <class Next>
 RecurrentResult over_steps(const Sequence& in, const Tensor& present, RecurrentState state,
                            const Next& next) {
-  const std::vector<Tensor> has_step =
-      present.defined() ? by_steps(present) : std::vector<Tensor>();
+  const std::vector<Tensor> has_step = present.defined() ? unbind(present) : std::vector<Tensor>();
   const size_t count = size_t(in.steps());
   std::vector<Tensor> outputs(count);
   for (size_t i = 0; i < count; ++i) {
@@ -127,7 +119,7 @@ RecurrentResult rnn(const Tensor& x, const Tensor& h, const RecurrentWeights& we
   check_sequence(in);
   const Tensor first = first_state(in, {"h", h});
   const Tensor present = present_steps(in);
-  const std::vector<Tensor> inputs = by_steps(input_product(in, present, whole_bias(weights)));
+  const std::vector<Tensor> inputs = unbind(input_product(in, present, whole_bias(weights)));
   const bool is_relu = options.activation == RecurrentActivation::relu;
   return over_steps(in, present, {.h = first}, [&](size_t t, const RecurrentState& before) {
     const Tensor sum = inputs[t] + linear(before.h, weights.hidden);
@@ -143,7 +135,7 @@ RecurrentResult lstm(const Tensor& x, const RecurrentState& state, const Recurre
   const RecurrentState first{first_state(in, {"state.h", state.h}),
                              first_state(in, {"state.c", state.c})};
   const Tensor present = present_steps(in);
-  const std::vector<Tensor> inputs = by_steps(input_product(in, present, whole_bias(weights)));
+  const std::vector<Tensor> inputs = unbind(input_product(in, present, whole_bias(weights)));
   return over_steps(in, present, first, [&](size_t t, const RecurrentState& before) {
     const std::vector<Tensor> gates =
         split(inputs[t] + linear(before.h, weights.hidden), in.hidden(), 1);
@@ -163,7 +155,7 @@ RecurrentResult gru(const Tensor& x, const Tensor& h, const RecurrentWeights& we
   // r and z, whose two parts are only added, and n.
   const std::vector<Tensor> product =
       split(input_product(in, present, weights.input_bias), 2 * hidden, 2);
-  const std::vector<Tensor> gates = by_steps(product[0]), candidates = by_steps(product[1]);
+  const std::vector<Tensor> gates = unbind(product[0]), candidates = unbind(product[1]);
   return over_steps(in, present, {.h = first}, [&](size_t t, const RecurrentState& before) {
     const std::vector<Tensor> own =
         split(linear(before.h, weights.hidden, weights.hidden_bias), 2 * hidden, 1);

@@ -324,6 +324,15 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t count, int dim) {
   return split_range(x, std::max<int64_t>(1, (x.size(resolved) + count - 1) / count), resolved);
 }
 
+std::vector<Tensor> unbind(const Tensor& x, int dim) {
+  const FunctionScope scope("unbind");
+  const int resolved = x.shape().resolve_dim("unbind", dim);
+  if (x.size(resolved) == 0) return {};
+  std::vector<Tensor> parts = split_range(x, 1, resolved);
+  for (Tensor& part : parts) part = squeeze(part, resolved);
+  return parts;
+}
+
 Tensor stack(const std::vector<Tensor>& tensors, int dim) {
   const FunctionScope scope("stack");
   if (tensors.empty()) check::refuse("stack", "no tensors were given, wanted at least one");

@@ -36,6 +36,8 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int dim);
 // The same in `count` slices of equal size, as far as it divides: fewer where rounding up the size
 // leaves nothing for the last. Throws ShapeError for a count below 1.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int dim);
+// The slices of one element, without the dimension; none of 0 elements.
+std::vector<Tensor> unbind(const Tensor& x, int dim = 0);
 // Removes a dimension of size 1, another size being a ShapeError; inserts one before `dim`, -1
 // being behind the last. Both share memory.
 Tensor squeeze(const Tensor& x, int dim);

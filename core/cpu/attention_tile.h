@@ -123,9 +123,12 @@ class AttentionProblem {
         to[c] = seen[c] ? to[c] : -std::numeric_limits<T>::infinity();
       }
     } else {
-      const T* added = mask_.as<T>() + place;
+      const T *added = mask_.as<T>() + place, lowest = T(kernels::lowest_mask);
 #pragma GCC ivdep
-      for (int64_t c = 0; c < key_count; ++c) to[c] += added[c];
+      for (int64_t c = 0; c < key_count; ++c) {
+        const bool is_low = added[c] < lowest && added[c] != -std::numeric_limits<T>::infinity();
+        to[c] += is_low ? lowest : added[c];
+      }
     }
   }
 

@@ -72,12 +72,10 @@ __global__ void __launch_bounds__(256) attention_forward(const Forward<T> f) {
   const AttentionProblem<T>& p = f.problem;
   const Head at = p.head_of_block();
   const int width = int(p.width);
-  // When causal, the last queries have the most keys: they come first.
-  const int64_t tiles = (p.queries + Tile::rows - 1) / Tile::rows;
-  const int64_t first = (tiles - 1 - p.tile_of_block()) * Tile::rows;
+  const int64_t first = p.first_query(Tile::rows);
   const int64_t count = min(int64_t(Tile::rows), p.queries - first);
   const int64_t end = p.end_of_keys(at, first + count - 1);
-  const Rows queries{f.q.rows(at) + first * f.q.token, f.q.token, count, width};
+  const Rows queries{f.q.rows(at, first), f.q.token, count, width};
   const int64_t own = first + Tile::y() * each;
 
   A sums[parts][each][4] = {};
@@ -85,8 +83,7 @@ __global__ void __launch_bounds__(256) attention_forward(const Forward<T> f) {
   for (int64_t key = 0; key < end; key += Tile::rows) {
     const int64_t key_count = min(int64_t(Tile::rows), end - key);
     A weights[each][each];
-    Tile::multiply(weights, queries,
-                   Rows{f.k.rows(at) + key * f.k.token, f.k.token, key_count, width}, shared);
+    Tile::multiply(weights, queries, Rows{f.k.rows(at, key), f.k.token, key_count, width}, shared);
 #pragma unroll
     for (int r = 0; r < each; ++r) {
 #pragma unroll
@@ -105,8 +102,8 @@ __global__ void __launch_bounds__(256) attention_forward(const Forward<T> f) {
       }
     }
     Tile::share(weights, shared);
-    Tile::template add_product<parts>(
-        sums, Rows{f.v.rows(at) + key * f.v.token, f.v.token, key_count, width}, shared);
+    Tile::template add_product<parts>(sums, Rows{f.v.rows(at, key), f.v.token, key_count, width},
+                                      shared);
   }
 #pragma unroll
   for (int r = 0; r < each; ++r) {
@@ -120,7 +117,7 @@ __global__ void __launch_bounds__(256) attention_forward(const Forward<T> f) {
       f.log_sum_exp[p.row(at, own + r)] = softmax.largest[r] + log(softmax.sum[r]);
     }
   }
-  Tile::template store<parts>(sums, f.y.rows(at) + first * f.y.token, f.y.token, count, width);
+  Tile::template store<parts>(sums, f.y.rows(at, first), f.y.token, count, width);
 }
 
 }  // namespace

@@ -10,12 +10,10 @@ namespace adret::cuda {
 namespace {
 
 template <class T>
-struct Backward {
+struct Backward : AttentionGradients<T> {
   using A = Accumulator<T>;
-  AttentionProblem<T> problem;
-  HeadTensor<T> q, k, v, dy, dq, dk, dv;
-  const A* log_sum_exp;
-  const A* means;  // of a query's weights' gradients: sum of dy y
+  using AttentionGradients<T>::AttentionGradients;
+  using AttentionGradients<T>::problem, AttentionGradients<T>::log_sum_exp;
 
   // From a product of q and k and one of dy and v: the weight after dropout, and the score's
   // gradient times the scale.
@@ -34,9 +32,6 @@ struct Backward {
   __device__ A log_sum(Head at, int64_t query) const {
     return query < problem.queries ? log_sum_exp[problem.row(at, query)] : A(-INFINITY);
   }
-  __device__ A mean(Head at, int64_t query) const {
-    return query < problem.queries ? means[problem.row(at, query)] : A(0);
-  }
 };
 
 // Eight threads for each query of each head, which read n elements at once.
@@ -52,8 +47,8 @@ __global__ void __launch_bounds__(256) attention_means(AttentionProblem<T> p, He
     Total<Accumulator<T>> total;
     for (int64_t d = team.rank() * n; i < count && d < p.width; d += 8 * n) {
       using Some = Vector<T, n>;
-      const Some a = *reinterpret_cast<const Some*>(y.rows(at) + query * y.token + d);
-      const Some b = *reinterpret_cast<const Some*>(dy.rows(at) + query * dy.token + d);
+      const Some a = *reinterpret_cast<const Some*>(y.rows(at, query) + d);
+      const Some b = *reinterpret_cast<const Some*>(dy.rows(at, query) + d);
 #pragma unroll
       for (int k = 0; k < n; ++k) total.value += widen<T>(a.at[k]) * widen<T>(b.at[k]);
     }
@@ -76,15 +71,15 @@ __global__ void __launch_bounds__(256) attention_backward_keys(const Backward<T>
   const int64_t first = p.tile_of_block() * Tile::rows, end = p.end_of_keys(at);
   const int64_t count = min(int64_t(Tile::rows), p.keys - first);
   const int64_t seen = min(int64_t(Tile::rows), end - first);
-  const Rows keys{b.k.rows(at) + first * b.k.token, b.k.token, seen, width};
-  const Rows values{b.v.rows(at) + first * b.v.token, b.v.token, seen, width};
+  const Rows keys{b.k.rows(at, first), b.k.token, seen, width};
+  const Rows values{b.v.rows(at, first), b.v.token, seen, width};
 
   A dk[parts][each][4] = {}, dv[parts][each][4] = {};
   const int64_t last = seen > 0 ? p.queries : 0;
   for (int64_t query = p.causal ? first : 0; query < last; query += Tile::rows) {
     const int64_t query_count = min(int64_t(Tile::rows), p.queries - query);
-    const Rows queries{b.q.rows(at) + query * b.q.token, b.q.token, query_count, width};
-    const Rows dy{b.dy.rows(at) + query * b.dy.token, b.dy.token, query_count, width};
+    const Rows queries{b.q.rows(at, query), b.q.token, query_count, width};
+    const Rows dy{b.dy.rows(at, query), b.dy.token, query_count, width};
     A weights[each][each], gradients[each][each];
     Tile::multiply(weights, keys, queries, shared);
     Tile::multiply(gradients, values, dy, shared);
@@ -103,8 +98,8 @@ __global__ void __launch_bounds__(256) attention_backward_keys(const Backward<T>
     Tile::share(gradients, shared);
     Tile::template add_product<parts>(dk, queries, shared);
   }
-  Tile::template store<parts>(dk, b.dk.rows(at) + first * b.dk.token, b.dk.token, count, width);
-  Tile::template store<parts>(dv, b.dv.rows(at) + first * b.dv.token, b.dv.token, count, width);
+  Tile::template store<parts>(dk, b.dk.rows(at, first), b.dk.token, count, width);
+  Tile::template store<parts>(dv, b.dv.rows(at, first), b.dv.token, count, width);
 }
 
 template <class T, int parts>
@@ -118,13 +113,11 @@ __global__ void __launch_bounds__(256) attention_backward_queries(const Backward
   const AttentionProblem<T>& p = b.problem;
   const Head at = p.head_of_block();
   const int width = int(p.width);
-  // When causal, the last queries have the most keys: they come first.
-  const int64_t tiles = (p.queries + Tile::rows - 1) / Tile::rows;
-  const int64_t first = (tiles - 1 - p.tile_of_block()) * Tile::rows;
+  const int64_t first = p.first_query(Tile::rows);
   const int64_t count = min(int64_t(Tile::rows), p.queries - first);
   const int64_t end = p.end_of_keys(at, first + count - 1);
-  const Rows queries{b.q.rows(at) + first * b.q.token, b.q.token, count, width};
-  const Rows dy{b.dy.rows(at) + first * b.dy.token, b.dy.token, count, width};
+  const Rows queries{b.q.rows(at, first), b.q.token, count, width};
+  const Rows dy{b.dy.rows(at, first), b.dy.token, count, width};
 
   A dq[parts][each][4] = {}, log_sums[each], means[each];
 #pragma unroll
@@ -134,8 +127,8 @@ __global__ void __launch_bounds__(256) attention_backward_queries(const Backward
   }
   for (int64_t key = 0; key < end; key += Tile::rows) {
     const int64_t key_count = min(int64_t(Tile::rows), end - key);
-    const Rows keys{b.k.rows(at) + key * b.k.token, b.k.token, key_count, width};
-    const Rows values{b.v.rows(at) + key * b.v.token, b.v.token, key_count, width};
+    const Rows keys{b.k.rows(at, key), b.k.token, key_count, width};
+    const Rows values{b.v.rows(at, key), b.v.token, key_count, width};
     A weights[each][each], gradients[each][each];
     Tile::multiply(weights, queries, keys, shared);
     Tile::multiply(gradients, dy, values, shared);
@@ -150,7 +143,7 @@ __global__ void __launch_bounds__(256) attention_backward_queries(const Backward
     Tile::share(gradients, shared);
     Tile::template add_product<parts>(dq, keys, shared);
   }
-  Tile::template store<parts>(dq, b.dq.rows(at) + first * b.dq.token, b.dq.token, count, width);
+  Tile::template store<parts>(dq, b.dq.rows(at, first), b.dq.token, count, width);
 }
 
 }  // namespace
@@ -161,10 +154,9 @@ void attention_means(const Context& context, const kernels::AttentionBackward& c
     constexpr int most = 16 / int(sizeof(T));
     const AttentionProblem<T> problem(call);
     const bool whole = problem.width % most == 0 && aligned_16(call.y.data, call.dy.data);
-    const int64_t rows = problem.samples * problem.heads * problem.queries;
     launch(context, whole ? attention_means<T, most> : attention_means<T, 1>,
-           grid_for(context, rows * 8), problem, HeadTensor<T>(call.y), HeadTensor<T>(call.dy),
-           static_cast<Accumulator<T>*>(means));
+           grid_for(context, problem.rows() * 8), problem, HeadTensor<T>(call.y),
+           HeadTensor<T>(call.dy), static_cast<Accumulator<T>*>(means));
   });
 }
 
@@ -172,20 +164,9 @@ namespace {
 
 template <class T>
 void run_in(const Context& context, const kernels::AttentionBackward& call) {
-  const bool packed = call.packed();
   const AttentionProblem<T> problem(call);
-  const int64_t rows = problem.samples * problem.heads * problem.queries;
-  const Workspace means(context, size_t(rows) * sizeof(Accumulator<T>));
-  const Backward<T> backward{problem,
-                             HeadTensor<T>(call.q),
-                             keys_of<T>(call),
-                             values_of<T>(call),
-                             HeadTensor<T>(call.dy),
-                             HeadTensor<T>(call.dq),
-                             HeadTensor<T>(packed ? call.dq : call.dk, packed ? 1 : 0),
-                             HeadTensor<T>(packed ? call.dq : call.dv, packed ? 2 : 0),
-                             call.log_sum_exp.as<Accumulator<T>>(),
-                             means.as<Accumulator<T>>()};
+  const Workspace means(context, size_t(problem.rows()) * sizeof(Accumulator<T>));
+  const Backward<T> backward(call, means.data());
   attention_means(context, call, means.data());
   with_parts(problem.width, [&](auto parts) {
     launch(context, attention_backward_keys<T, decltype(parts)::value>,

@@ -2,6 +2,7 @@
 // are dropped.
 #pragma once
 
+#include <adret/core/cuda/index_places.h>
 #include <adret/core/cuda/launch.h>
 #include <adret/core/cuda/random_words.h>
 #include <adret/core/kernels/attention.h>
@@ -31,8 +32,10 @@ struct HeadTensor {
     width = shape[-1];
     data = of.as<T>() + part * row;
   }
-  // The rows of a head, `token` elements apart.
-  __device__ T* rows(Head at) const { return data + at.sample * sample + at.head * width; }
+  // The rows of a head from `first` on, `token` elements apart.
+  __device__ T* rows(Head at, int64_t first = 0) const {
+    return data + at.sample * sample + at.head * width + first * token;
+  }
 };
 
 // What queries see of keys: 0 <= i < queries, 0 <= j < end_of_keys().
@@ -42,8 +45,9 @@ struct AttentionProblem {
 
   int64_t samples, heads, queries, keys, width;
   A scale;
-  bool causal, drops, mask_is_boolean, lengths_are_i64;
-  const void *mask, *lengths;
+  bool causal, drops, mask_is_boolean;
+  const void* mask;
+  Indices lengths;
   int64_t mask_sample = 0, mask_head = 0, mask_query = 0;  // elements from one to the next
   WordSequence words;
   uint64_t threshold;  // words below are dropped
@@ -60,14 +64,13 @@ struct AttentionProblem {
         causal(call.attention.causal),
         drops(call.attention.dropout > 0),
         mask_is_boolean(call.mask.dtype == DType::boolean),
-        lengths_are_i64(call.lengths.dtype == DType::i64),
         mask(call.mask.data),
-        lengths(call.lengths.data),
+        lengths(indices_of(call.lengths)),
         words(call.attention.key, call.step),
         threshold(uint64_t(std::ceil(call.attention.dropout * 0x1p32))),
         kept(call.attention.dropout < 1 ? A(1 / (1 - call.attention.dropout)) : A(0)) {
     if (!call.mask.defined()) mask = nullptr;
-    if (!call.lengths.defined()) lengths = nullptr;
+    if (!call.lengths.defined()) lengths.data = nullptr;
     if (!mask) return;
     const Shape& shape = call.mask.shape;
     mask_query = shape[2] == 1 ? 0 : keys;
@@ -81,6 +84,13 @@ struct AttentionProblem {
     return {head / heads, head % heads};
   }
   __device__ int64_t tile_of_block() const { return blockIdx.x / (samples * heads); }
+  // The first of the block's tile of so many queries. The last queries come first: when causal,
+  // they have the most keys.
+  __device__ int64_t first_query(int rows) const {
+    return ((queries + rows - 1) / rows - 1 - tile_of_block()) * rows;
+  }
+  // Queries of all heads.
+  int64_t rows() const { return samples * heads * queries; }
 
   // The place of a query's row in log_sum_exp.
   __device__ int64_t row(Head at, int64_t query) const {
@@ -89,9 +99,8 @@ struct AttentionProblem {
 
   // Keys from there on are seen by no query.
   __device__ int64_t end_of_keys(Head at) const {
-    if (!lengths) return keys;
-    const int64_t length = lengths_are_i64 ? static_cast<const int64_t*>(lengths)[at.sample]
-                                           : static_cast<const int32_t*>(lengths)[at.sample];
+    if (!lengths.data) return keys;
+    const int64_t length = lengths[at.sample];
     return length < 0 ? 0 : (length < keys ? length : keys);
   }
   // The same for queries up to `last`.
@@ -108,8 +117,9 @@ struct AttentionProblem {
   }
   __device__ A masked(A value, Head at, int64_t query, int64_t key) const {
     const int64_t place = at.sample * mask_sample + at.head * mask_head + query * mask_query + key;
-    if (!mask_is_boolean) return value + widen<T>(static_cast<const T*>(mask)[place]);
-    return static_cast<const bool*>(mask)[place] ? value : A(-INFINITY);
+    if (mask_is_boolean) return static_cast<const bool*>(mask)[place] ? value : A(-INFINITY);
+    const A added = widen<T>(static_cast<const T*>(mask)[place]), lowest = A(kernels::lowest_mask);
+    return value + (added < lowest && added != A(-INFINITY) ? lowest : added);
   }
 
   // The block of words that has a weight's.
@@ -140,5 +150,30 @@ template <class T, class Call>
 HeadTensor<T> values_of(const Call& call) {
   return HeadTensor<T>(call.packed() ? call.q : call.v, call.packed() ? 2 : 0);
 }
+
+// The operands of the gradients; `means` is what attention_means makes.
+template <class T>
+struct AttentionGradients {
+  AttentionProblem<T> problem;
+  HeadTensor<T> q, k, v, dy, dq, dk, dv;
+  const Accumulator<T>*log_sum_exp, *means;
+
+  AttentionGradients(const kernels::AttentionBackward& call, const void* means)
+      : problem(call),
+        q(call.q),
+        k(keys_of<T>(call)),
+        v(values_of<T>(call)),
+        dy(call.dy),
+        dq(call.dq),
+        dk(call.packed() ? call.dq : call.dk, call.packed() ? 1 : 0),
+        dv(call.packed() ? call.dq : call.dv, call.packed() ? 2 : 0),
+        log_sum_exp(call.log_sum_exp.as<Accumulator<T>>()),
+        means(static_cast<const Accumulator<T>*>(means)) {}
+
+  // Of queries that are not there 0.
+  __device__ Accumulator<T> mean(Head at, int64_t query) const {
+    return query < problem.queries ? means[problem.row(at, query)] : Accumulator<T>(0);
+  }
+};
 
 }  // namespace adret::cuda

@@ -111,21 +111,16 @@ __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T>
   const AttentionProblem<T>& p = f.problem;
   const Head at = p.head_of_block();
   const int width = int(p.width);
-  // When causal, the last queries have the most keys: they come first.
-  const int64_t tiles = (p.queries + Tile::rows - 1) / Tile::rows;
-  const int64_t first = (tiles - 1 - p.tile_of_block()) * Tile::rows;
+  const int64_t first = p.first_query(Tile::rows);
   const int64_t count = p.queries - first, end = p.end_of_keys(at, first + Tile::rows - 1);
   const auto copy_others = [&](int64_t key) {
     T* const to = others + key / Tile::others % 2 * (2 * part);
-    Tile::template copy<Tile::others>(to, f.k.rows(at) + key * f.k.token, f.k.token, end - key,
-                                      width);
-    Tile::template copy<Tile::others>(to + part, f.v.rows(at) + key * f.v.token, f.v.token,
-                                      end - key, width);
+    Tile::template copy<Tile::others>(to, f.k.rows(at, key), f.k.token, end - key, width);
+    Tile::template copy<Tile::others>(to + part, f.v.rows(at, key), f.v.token, end - key, width);
     commit_copies();
   };
   if (end > 0) {
-    Tile::template copy<Tile::rows>(q_rows, f.q.rows(at) + first * f.q.token, f.q.token, count,
-                                    width);
+    Tile::template copy<Tile::rows>(q_rows, f.q.rows(at, first), f.q.token, count, width);
     copy_others(0);
   }
 
@@ -149,9 +144,8 @@ __global__ void __launch_bounds__(128) attention_tensor_forward(const Forward<T>
     }
     Tile::add_product(sums, weights, k_rows + part);
   }
-  wait_for_copies<0>();
   softmax.finish(sums, f.log_sum_exp ? f.log_sum_exp + p.row(at, first) : nullptr, count);
-  Tile::store(sums, 1, q_rows, f.y.rows(at) + first * f.y.token, f.y.token, count, width);
+  Tile::store(sums, 1, q_rows, f.y.rows(at, first), f.y.token, count, width);
 #endif
 }
 

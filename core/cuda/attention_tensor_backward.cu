@@ -8,10 +8,9 @@ namespace adret::cuda {
 namespace {
 
 template <class T>
-struct Backward {
-  AttentionProblem<T> problem;
-  HeadTensor<T> q, k, v, dy, dq, dk, dv;
-  const float *log_sum_exp, *means;
+struct Backward : AttentionGradients<T> {
+  using AttentionGradients<T>::AttentionGradients;
+  using AttentionGradients<T>::problem, AttentionGradients<T>::log_sum_exp;
 
   // What weights are 2^(log2_e score - shift) with: infinite for queries that see nothing or are
   // not there, so that theirs are 0.
@@ -19,9 +18,6 @@ struct Backward {
     if (query >= problem.queries) return INFINITY;
     const float log_sum = log_sum_exp[problem.row(at, query)];
     return log_sum == -INFINITY ? INFINITY : log_sum * log2_e;
-  }
-  __device__ float mean(Head at, int64_t query) const {
-    return query < problem.queries ? means[problem.row(at, query)] : 0;
   }
 };
 
@@ -74,10 +70,9 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
   const int64_t first_query = p.causal ? first : 0, last = first < end ? p.queries : 0;
   const auto copy_others = [&](int64_t query, int place) {
     T* const to = others + place * (2 * part);
-    Tile::template copy<Tile::others>(to, b.q.rows(at) + query * b.q.token, b.q.token, last - query,
+    Tile::template copy<Tile::others>(to, b.q.rows(at, query), b.q.token, last - query, width);
+    Tile::template copy<Tile::others>(to + part, b.dy.rows(at, query), b.dy.token, last - query,
                                       width);
-    Tile::template copy<Tile::others>(to + part, b.dy.rows(at) + query * b.dy.token, b.dy.token,
-                                      last - query, width);
     commit_copies();
     const int i = int(threadIdx.x);
     if (i < Tile::others) {
@@ -86,10 +81,8 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
     }
   };
   if (first_query < last) {
-    Tile::template copy<Tile::rows>(k_rows, b.k.rows(at) + first * b.k.token, b.k.token,
-                                    end - first, width);
-    Tile::template copy<Tile::rows>(v_rows, b.v.rows(at) + first * b.v.token, b.v.token,
-                                    end - first, width);
+    Tile::template copy<Tile::rows>(k_rows, b.k.rows(at, first), b.k.token, end - first, width);
+    Tile::template copy<Tile::rows>(v_rows, b.v.rows(at, first), b.v.token, end - first, width);
     copy_others(first_query, 0);
   }
 
@@ -130,8 +123,8 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
     Tile::add_product(dk, gradients, q_rows);
   }
   const int64_t present = p.keys - first;
-  Tile::store(dk, p.scale, k_rows, b.dk.rows(at) + first * b.dk.token, b.dk.token, present, width);
-  Tile::store(dv, 1, v_rows, b.dv.rows(at) + first * b.dv.token, b.dv.token, present, width);
+  Tile::store(dk, p.scale, k_rows, b.dk.rows(at, first), b.dk.token, present, width);
+  Tile::store(dv, 1, v_rows, b.dv.rows(at, first), b.dv.token, present, width);
 #endif
 }
 
@@ -149,23 +142,17 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_queries(const B
   const AttentionProblem<T>& p = b.problem;
   const Head at = p.head_of_block();
   const int width = int(p.width);
-  // When causal, the last queries have the most keys: they come first.
-  const int64_t tiles = (p.queries + Tile::rows - 1) / Tile::rows;
-  const int64_t first = (tiles - 1 - p.tile_of_block()) * Tile::rows;
+  const int64_t first = p.first_query(Tile::rows);
   const int64_t count = p.queries - first, end = p.end_of_keys(at, first + Tile::rows - 1);
   const auto copy_others = [&](int64_t key, int place) {
     T* const to = others + place * (2 * part);
-    Tile::template copy<Tile::others>(to, b.k.rows(at) + key * b.k.token, b.k.token, end - key,
-                                      width);
-    Tile::template copy<Tile::others>(to + part, b.v.rows(at) + key * b.v.token, b.v.token,
-                                      end - key, width);
+    Tile::template copy<Tile::others>(to, b.k.rows(at, key), b.k.token, end - key, width);
+    Tile::template copy<Tile::others>(to + part, b.v.rows(at, key), b.v.token, end - key, width);
     commit_copies();
   };
   if (end > 0) {
-    Tile::template copy<Tile::rows>(q_rows, b.q.rows(at) + first * b.q.token, b.q.token, count,
-                                    width);
-    Tile::template copy<Tile::rows>(dy_rows, b.dy.rows(at) + first * b.dy.token, b.dy.token, count,
-                                    width);
+    Tile::template copy<Tile::rows>(q_rows, b.q.rows(at, first), b.q.token, count, width);
+    Tile::template copy<Tile::rows>(dy_rows, b.dy.rows(at, first), b.dy.token, count, width);
     copy_others(0, 0);
   }
 
@@ -203,7 +190,7 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_queries(const B
     });
     Tile::add_product(dq, gradients, k_rows);
   }
-  Tile::store(dq, p.scale, q_rows, b.dq.rows(at) + first * b.dq.token, b.dq.token, count, width);
+  Tile::store(dq, p.scale, q_rows, b.dq.rows(at, first), b.dq.token, count, width);
 #endif
 }
 
@@ -224,28 +211,16 @@ void launch_tiles(const Context& context, const Backward<T>& backward, int64_t r
 
 template <class T, int width, bool drops>
 void run_as(const Context& context, const kernels::AttentionBackward& call) {
-  const bool packed = call.packed();
   const AttentionProblem<T> problem(call);
-  const Workspace means(context,
-                        size_t(problem.samples * problem.heads * problem.queries) * sizeof(float));
-  const Backward<T> backward{problem,
-                             HeadTensor<T>(call.q),
-                             keys_of<T>(call),
-                             values_of<T>(call),
-                             HeadTensor<T>(call.dy),
-                             HeadTensor<T>(call.dq),
-                             HeadTensor<T>(packed ? call.dq : call.dk, packed ? 1 : 0),
-                             HeadTensor<T>(packed ? call.dq : call.dv, packed ? 2 : 0),
-                             call.log_sum_exp.as<float>(),
-                             means.as<float>()};
+  const Workspace means(context, size_t(problem.rows()) * sizeof(float));
+  const Backward<T> backward(call, means.data());
   attention_means(context, call, means.data());
   constexpr int sets = width <= 64 ? 2 : 1;
-  using Keys = TensorTile<T, width, sets, 32>;
-  using Queries = TensorTile<T, width, sets, 32>;
-  launch_tiles<T, Keys, attention_tensor_backward_keys<T, Keys, drops>>(context, backward,
+  using Tile = TensorTile<T, width, sets, 32>;
+  launch_tiles<T, Tile, attention_tensor_backward_keys<T, Tile, drops>>(context, backward,
                                                                         problem.keys);
-  launch_tiles<T, Queries, attention_tensor_backward_queries<T, Queries, drops>>(context, backward,
-                                                                                 problem.queries);
+  launch_tiles<T, Tile, attention_tensor_backward_queries<T, Tile, drops>>(context, backward,
+                                                                           problem.queries);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ __device__ void differentiate_row(const SampleNormGradients<T>& f, int64_t row, 
     A values[n], gradients[n], more[n];
     widen(x[k], values);
     widen(dy[k], gradients);
-    widen(dsum[k], more);
+    if (f.dsum) widen(dsum[k], more);
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       values[i] = slopes.gradient(gradients[i] * weight[i], values[i] - centre);

@@ -10,6 +10,7 @@
 
 namespace adret::cuda {
 
+// i32 or i64; null data for none. Labels and lengths are read so, too.
 struct Indices {
   const void* data;
   bool is_i64;

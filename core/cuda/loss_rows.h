@@ -1,6 +1,7 @@
 // What both directions of cross-entropy share: labels, sizes, and who takes which sample.
 #pragma once
 
+#include <adret/core/cuda/index_places.h>
 #include <adret/core/cuda/launch.h>
 #include <adret/core/cuda/team.h>
 #include <adret/core/kernels/loss.h>
@@ -10,19 +11,12 @@
 
 namespace adret::cuda {
 
-struct Labels {
-  const void* data;
-  bool is_i64;
+struct Labels : Indices {
   int64_t ignore_index;
-
-  __device__ int64_t operator[](int64_t sample) const {
-    return is_i64 ? static_cast<const int64_t*>(data)[sample]
-                  : static_cast<const int32_t*>(data)[sample];
-  }
 };
 
 inline Labels labels_of(const TensorView& labels, const kernels::CrossEntropyParams& params) {
-  return {labels.data, labels.dtype == DType::i64, params.ignore_index};
+  return {indices_of(labels), params.ignore_index};
 }
 
 struct Samples {

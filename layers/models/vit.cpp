@@ -47,26 +47,30 @@ Vit make(VitOptions options, int64_t features, int64_t heads) {
 
 }  // namespace
 
-Vit::PatchEmbed::PatchEmbed(const VitOptions& options)
+Vit::PatchProjection::PatchProjection(const VitOptions& options)
     : options(options),
-      proj(add("proj", Conv2d(options.channels, options.features,
-                              {.kernel = options.patch, .stride = options.patch}))) {}
+      weight(parameter("weight",
+                       Tensor::empty({options.features, options.patch, options.patch,
+                                      at_least(1, options.channels, "Vit", "channels")}),
+                       FileLayout::conv_weight)),
+      bias(parameter("bias", Tensor::empty({options.features}))) {
+  init::fan_in_uniform_(weight, bias);
+}
 
-Tensor Vit::PatchEmbed::forward(const Tensor& x) {
+Tensor Vit::PatchProjection::forward(const Tensor& x) {
   check::rank("Vit", {"x", x}, 4, "(N, H, W, C)");
-  if (x.size(1) != options.image || x.size(2) != options.image) {
-    check::refuse("Vit", fmt::format("x {} holds images of {}x{}, the model takes {}x{}; resize "
-                                     "them, or choose .image",
-                                     to_string(x.shape()), x.size(1), x.size(2), options.image,
-                                     options.image));
+  const int64_t n = x.size(0), size = options.image, patch = options.patch, side = size / patch;
+  if (x.size(1) != size || x.size(2) != size || x.size(3) != options.channels) {
+    check::refuse("Vit", fmt::format("x {} holds images of {}x{} in {} channels, the model takes "
+                                     "{}x{} in {}; resize them, or choose .image and .channels",
+                                     to_string(x.shape()), x.size(1), x.size(2), x.size(3), size,
+                                     size, options.channels));
   }
-  // Patches do not overlap, so they are the rows of a product.
-  const int64_t n = x.size(0), side = options.image / options.patch, patch = options.patch;
-  const Tensor rows =
-      permute(x.reshape({n, side, patch, side, patch * options.channels}), {0, 1, 3, 2, 4});
   const int64_t length = patch * patch * options.channels;
-  return linear(in_dtype_of(proj.weight, rows.reshape({n, side * side, length})),
-                proj.weight.value.reshape({options.features, length}), proj.bias);
+  const Tensor rows =
+      permute(x.reshape({n, side, patch, side, patch * options.channels}), {0, 1, 3, 2, 4})
+          .reshape({n, side * side, length});
+  return linear(in_dtype_of(weight, rows), weight.value.reshape({options.features, length}), bias);
 }
 
 Vit::Vit(const VitOptions& options)

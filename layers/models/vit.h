@@ -1,7 +1,6 @@
 // Vision transformers (Dosovitskiy et al. 2021).
 #pragma once
 
-#include <adret/layers/conv.h>
 #include <adret/layers/models/transformer_block.h>
 #include <adret/layers/sequential.h>
 
@@ -18,14 +17,22 @@ struct VitOptions {  // by default ViT-S/16 for images of ImageNet
 // own gathers what the head is given. Names in files are timm's.
 class Vit : public Layer<Vit> {
  public:
-  // The convolution that makes the patches.
-  struct PatchEmbed : Layer<PatchEmbed> {
-    explicit PatchEmbed(const VitOptions& options);
+  // A convolution whose stride is its kernel, as the product that it is: patches do not overlap.
+  struct PatchProjection : Layer<PatchProjection> {
+    explicit PatchProjection(const VitOptions& options);
     Tensor forward(const Tensor& x);  // (N, image, image, channels) -> (N, patches, features)
-    PatchEmbed rebuild() const { return PatchEmbed(options); }
+    PatchProjection rebuild() const { return PatchProjection(options); }
 
     const VitOptions options;
-    Conv2d& proj;
+    Parameter& weight;  // (features, patch, patch, channels)
+    Parameter& bias;
+  };
+  struct PatchEmbed : Layer<PatchEmbed> {
+    explicit PatchEmbed(const VitOptions& options) : proj(add("proj", PatchProjection(options))) {}
+    Tensor forward(const Tensor& x) { return proj(x); }
+    PatchEmbed rebuild() const { return PatchEmbed(proj.options); }
+
+    PatchProjection& proj;
   };
 
   // Throws Error for sizes below 1, patches that do not tile the image, and heads that do not

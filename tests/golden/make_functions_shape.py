@@ -99,5 +99,10 @@ def sort_cases():
     case("topk/indices", lambda x: x.detach().topk(2).indices, normal(3, 5))
 
 
+def unbind_cases():
+    case("unbind", lambda x: x.unbind(1)[2], normal(3, 5, 2))
+    case("unbind/all", lambda x: sum(p.square().sum((1, 2)) for p in x.unbind()), normal(3, 2, 2, 3))
+
+
 if __name__ == "__main__":
-    write("functions_shape.safetensors", (index_cases, rearrange_cases, product_cases, sort_cases))
+    write("functions_shape.safetensors", (index_cases, rearrange_cases, product_cases, sort_cases, unbind_cases))

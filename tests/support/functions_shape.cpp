@@ -100,6 +100,8 @@ std::vector<FunctionCase> layout_cases() {
        [](const Inputs& in) {
          return stack({in[0], in[1]}, -1);
        }},
+      {"unbind", [](const Inputs& in) { return unbind(in[0], 1)[2]; }},
+      {"unbind/all", [](const Inputs& in) { return sums_of_squares(unbind(in[0])); }},
       {"squeeze", [](const Inputs& in) { return squeeze(in[0], 1); }},
       {"unsqueeze", [](const Inputs& in) { return unsqueeze(in[0], -1); }},
   };
