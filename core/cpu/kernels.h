@@ -68,6 +68,8 @@ void run(const kernels::GroupNormForward&);
 void run(const kernels::GroupNormBackward&);
 void run(const kernels::AttentionForward&);
 void run(const kernels::AttentionBackward&);
+void run(const kernels::RecurrentForward&);
+void run(const kernels::RecurrentBackward&);
 void run(const kernels::Custom&);
 
 }  // namespace adret::cpu

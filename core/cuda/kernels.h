@@ -69,6 +69,8 @@ void run(Context&, const kernels::GroupNormForward&);
 void run(Context&, const kernels::GroupNormBackward&);
 void run(Context&, const kernels::AttentionForward&);
 void run(Context&, const kernels::AttentionBackward&);
+void run(Context&, const kernels::RecurrentForward&);
+void run(Context&, const kernels::RecurrentBackward&);
 void run(Context&, const kernels::Custom&);
 
 }  // namespace adret::cuda

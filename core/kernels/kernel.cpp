@@ -257,6 +257,20 @@ std::string draw(const RandomKey& key) {
 
 }  // namespace
 
+const char* to_string(RecurrentCell cell) {
+  switch (cell) {
+    case RecurrentCell::tanh: return "tanh";
+    case RecurrentCell::relu: return "relu";
+    case RecurrentCell::lstm: return "lstm";
+    case RecurrentCell::gru: return "gru";
+  }
+  return "?";
+}
+
+std::string to_string(const RecurrentParams& p) {
+  return std::string(to_string(p.cell)) + (p.reverse ? " reverse" : "");
+}
+
 std::string to_string(const AttentionParams& p) {
   std::string text = fmt::format("scale {}{}", p.scale, p.causal ? " causal" : "");
   if (p.dropout > 0) text += fmt::format(" dropout {} {}", p.dropout, draw(p.key));

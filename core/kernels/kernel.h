@@ -17,6 +17,7 @@
 #include <adret/core/kernels/optimizer_adaptive.h>
 #include <adret/core/kernels/pool.h>
 #include <adret/core/kernels/random.h>
+#include <adret/core/kernels/recurrent.h>
 #include <adret/core/kernels/reduce.h>
 #include <adret/core/kernels/scan.h>
 #include <adret/core/kernels/softmax.h>
@@ -38,7 +39,7 @@ using AnyKernel = std::variant<
     ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages, UpdateLossScale,
     AverageWeights, RmsStep, LionStep, LambStep, ResampleImages, JitterColors, MixImages, Arange,
     Select, Extreme, Scan, Remap, RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward,
-    AttentionForward, AttentionBackward, Custom>;
+    AttentionForward, AttentionBackward, RecurrentForward, RecurrentBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.
