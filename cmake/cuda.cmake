@@ -46,7 +46,7 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS core/cuda/*.cpp core/cuda/*.cu)
 # What only Hopper has, sm_90a, is in files of its own, which are compiled whatever architectures are
 # asked for, and look at the device before they run.
 set(hopper_sources ${cuda_sources})
-list(FILTER hopper_sources INCLUDE REGEX "/conv_wide[^/]*[.]cu$")
+list(FILTER hopper_sources INCLUDE REGEX "_wide[^/]*[.]cu$")
 list(REMOVE_ITEM cuda_sources ${hopper_sources})
 add_library(adret_cuda_objects OBJECT ${cuda_sources})
 add_library(adret_hopper_objects OBJECT ${hopper_sources})

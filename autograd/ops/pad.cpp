@@ -2,8 +2,10 @@
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/pad.h>
+#include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/remap_plan.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -59,10 +61,34 @@ Tensor moved(const Tensor& x, const Shape& shape, const Way& way) {
 }
 
 Tensor moved_back(const Tensor& dy, const Tensor& dx, const Way& way) {
-  run(RemapBackward{.dy = dy, .dx = dx, .remap = way.params});
+  if (const auto back = inverse(way.params, dx.shape(), dy.shape())) {
+    run(Remap{.x = dy, .y = dx, .remap = *back});
+  } else {
+    run(RemapBackward{.dy = dy, .dx = dx, .remap = way.params});
+  }
   record<MovedBackBackward>({dx}, {dy}, dy.shape(), way);
   return dx;
 }
+
+// x's elements several times along each dimension; backward their sums, a dimension at a time.
+struct RepeatBackward final : Node {
+  explicit RepeatBackward(const Shape& from) : from(from) {}
+  const char* name() const override { return "repeat"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    Tensor dx = grads[0];
+    for (int d = 0; d < from.rank(); ++d) {
+      if (dx.size(d) == from[d]) continue;
+      int64_t outer = 1;
+      for (int e = 0; e < d; ++e) outer *= from[e];
+      const Shape single = dx.shape().with(d, from[d]);
+      const int64_t count = from[d] ? dx.size(d) / from[d] : 0;
+      const int64_t rest = outer ? single.numel() / outer : 0;
+      dx = sum(dx.reshape({outer, count, rest}), {.dims = {1}}).reshape(single);
+    }
+    return {dx};
+  }
+  Shape from;
+};
 
 // The dimensions from the front, each once.
 std::vector<int> resolved(const char* function, const Tensor& x, const std::vector<int>& dims) {
@@ -155,7 +181,11 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& counts) {
     to = to.with(d, from[d] * count);
   }
   const Tensor of_rank = added ? x.reshape(from) : x;
-  return moved(of_rank, to, straight("repeat", of_rank, PadMode::circular));
+  const Way way = straight("repeat", of_rank, PadMode::circular);
+  Tensor y = empty_like(of_rank, to);
+  run(Remap{.x = of_rank, .y = y, .remap = way.params});
+  record<RepeatBackward>({y}, {of_rank}, from);
+  return y;
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t count, int dim) {

@@ -113,7 +113,7 @@ __device__ void multiply_tiles(float (&sums)[96], const Plan& p, int kh, const M
     int left = down;
     const auto step = [&] {
       begin_products();  // each time: else the compiler adds its own and waits for each product
-      multiply_turned<T>(sums, dy, dy_high, x, x_high);
+      multiply_turned<T, taps * channels / 3>(sums, dy, dy_high, x, x_high);
       end_products();
       x += x_step;
       dy += dy_step;

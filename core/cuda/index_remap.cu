@@ -73,9 +73,10 @@ __global__ void remap(const T* x, T* y, const __grid_constant__ Axes<Divisor> ax
   for (; i < count; i += step) y[i] = load(i);
 }
 
-// Element i of dx; most have one source.
-template <class T, class Divisor>
-__device__ T sum_of_sources(const T* dy, const Axes<Divisor>& axes, typename Divisor::Index i) {
+// Vector i of dx, of n elements that move as one; most have one source.
+template <class T, int n, class Divisor>
+__device__ Vector<T, n> sum_of_sources(const Vector<T, n>* dy, const Axes<Divisor>& axes,
+                                       typename Divisor::Index i) {
   int64_t total = 1, only = 0;
   axes.for_places(i, [&](int d, int64_t place) {
     const RemapPreimages from = axes.axis[d].preimages(place);
@@ -83,7 +84,7 @@ __device__ T sum_of_sources(const T* dy, const Axes<Divisor>& axes, typename Div
     only += from.places[0] * axes.stride[d];
   });
   if (total == 1) return dy[only];
-  Accumulator<T> sum = 0;
+  Vector<Accumulator<T>, n> sum{};
   for (int64_t source = 0; source < total; ++source) {
     int64_t rest = source, at = 0;
     axes.for_places(i, [&](int d, int64_t place) {
@@ -91,19 +92,38 @@ __device__ T sum_of_sources(const T* dy, const Axes<Divisor>& axes, typename Div
       at += from[rest % from.count] * axes.stride[d];
       rest /= from.count;
     });
-    sum += widen<T>(dy[at]);
+    const Vector<T, n> other = dy[at];
+#pragma unroll
+    for (int e = 0; e < n; ++e) sum.at[e] += widen<T>(other.at[e]);
   }
-  return narrow<T>(sum);
+  Vector<T, n> result;
+#pragma unroll
+  for (int e = 0; e < n; ++e) result.at[e] = narrow<T>(sum.at[e]);
+  return result;
 }
 
-template <class T, class Divisor>
-__global__ void remap_backward(const T* dy, T* dx, const __grid_constant__ Axes<Divisor> axes,
+template <class T, int n, class Divisor>
+__global__ void remap_backward(const Vector<T, n>* dy, Vector<T, n>* dx,
+                               const __grid_constant__ Axes<Divisor> axes,
                                typename Divisor::Index count) {
   begin_kernel();
   using Index = typename Divisor::Index;
   for (Index i = Index(first_item()); i < count; i += Index(all_threads())) {
     dx[i] = sum_of_sources(dy, axes, i);
   }
+}
+
+template <class T, int n>
+void remap_backward_in(Context& context, const kernels::RemapBackward& call) {
+  const RemapPlan plan(call.dx.shape, call.dy.shape, call.remap, n);
+  const int64_t count = call.dx.numel() / n;
+  with_divisor(1, count, [&](auto divisor) {
+    using Divisor = decltype(divisor);
+    launch(context, remap_backward<T, n, Divisor>, grid_for(context, count),
+           call.dy.as<const Vector<T, n>>(), call.dx.as<Vector<T, n>>(),
+           Axes<Divisor>(plan, &RemapAxis::x_size, plan.y_strides()),
+           typename Divisor::Index(count));
+  });
 }
 
 // `value` in the dtype, as often as a T holds it.
@@ -141,17 +161,16 @@ void run(Context& context, const kernels::Remap& call) {
 }
 
 void run(Context& context, const kernels::RemapBackward& call) {
-  const int64_t count = call.dx.numel();
-  if (count == 0) return;
-  const RemapPlan plan(call.dx.shape, call.dy.shape, call.remap);
+  if (call.dx.numel() == 0) return;
   dispatch_float(call.dx.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
-    with_divisor(1, count, [&](auto divisor) {
-      using Divisor = decltype(divisor);
-      launch(context, remap_backward<T, Divisor>, grid_for(context, count), call.dy.as<T>(),
-             call.dx.as<T>(), Axes<Divisor>(plan, &RemapAxis::x_size, plan.y_strides()),
-             typename Divisor::Index(count));
-    });
+    constexpr int n = 16 / int(sizeof(T));
+    if (kernels::unit_limit(call.dx.shape, call.dy.shape, call.remap) % n == 0 &&
+        aligned_16(call.dx.as<T>(), call.dy.as<T>())) {
+      remap_backward_in<T, n>(context, call);
+    } else {
+      remap_backward_in<T, 1>(context, call);
+    }
   });
 }
 

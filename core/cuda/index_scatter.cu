@@ -2,7 +2,9 @@
 #include <adret/core/cuda/elementwise.h>
 #include <adret/core/cuda/index_order.h>
 #include <adret/core/cuda/index_places.h>
+#include <adret/core/cuda/index_scatter_rows.h>
 #include <adret/core/cuda/index_strided.h>
+#include <adret/core/cuda/index_sum.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/memory.h>
 
@@ -101,23 +103,6 @@ OrderedPairs ordered(Context& context, const kernels::Scatter& call, const Sizes
 }
 
 // -- sums ----------------------------------------------------------------------------------------
-
-template <class T>
-__device__ Computed<T> wide_of(T value) {
-  if constexpr (std::is_integral_v<T>) {
-    return value;
-  } else {
-    return widen<T>(value);
-  }
-}
-template <class T>
-__device__ T narrow_of(Computed<T> value) {
-  if constexpr (std::is_integral_v<T>) {
-    return value;
-  } else {
-    return narrow<T>(value);
-  }
-}
 
 // Rows in vectors of n elements.
 template <class T, int n>
@@ -289,6 +274,7 @@ void run(Context& context, const kernels::Scatter& call) {
     if (call.mode == ScatterMode::sum) clear(context, call.y);
     return;
   }
+  if (can_scatter_rows(context, call)) return scatter_rows(context, call);
   const Sizes sizes = sizes_of(call);
   const OrderedPairs pairs = ordered(context, call, sizes);
   const Workspace begins(context, size_t(sizes.rows + 1) * sizeof(uint32_t));

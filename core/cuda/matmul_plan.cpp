@@ -6,6 +6,7 @@
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/matmul_plan.h>
 #include <adret/core/cuda/matmul_tensor.h>
+#include <adret/core/cuda/matmul_wide.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/cuda/stopwatch.h>
 #include <adret/core/cuda/workspace.h>
@@ -40,6 +41,7 @@ struct Plan {
   bool fused = true;                   // the operation has the product's epilogue
   Beside beside;                       // that the operation points to
   bool small = false;                  // multiply_small, without any of the above
+  bool wide = false;                   // multiply_wide, likewise
   std::optional<TensorTiling> tiling;  // multiply_tensor, likewise
   bool raced = false;
 };
@@ -47,6 +49,11 @@ struct Plan {
 Plan small_plan() {
   Plan plan;
   plan.small = true;
+  return plan;
+}
+Plan wide_plan() {
+  Plan plan;
+  plan.wide = true;
   return plan;
 }
 Plan tensor_plan(const TensorTiling& tiling) {
@@ -225,6 +232,11 @@ bool is_small(const Product& p, double most) {
   return p.rows <= (int64_t(1) << 19) && is_within(most, p);
 }
 
+bool is_wide(const Context& context, const Product& p, const ProductOperands& operands) {
+  return can_multiply_wide(context, p, operands) &&
+         multiply_wide_workspace(context, p) <= workspace_limit();
+}
+
 // Up to `most` tilings of multiply_tensor, the likely best first.
 std::vector<TensorTiling> tilings(const Context& context, const Product& p, DType dtype,
                                   size_t most) {
@@ -242,7 +254,7 @@ PlanFile& plan_file(const Context& context) {
 // With the number of the kernels' generation: a choice from before there were as many to choose
 // from is not found.
 std::string name_of(const Key& key, DType dtype) {
-  constexpr int generation = 3;
+  constexpr int generation = 4;
   return fmt::format("{} {}x{}x{} batch {} {:x} of {}", adret::name(dtype), key.rows, key.columns,
                      key.depth, key.batch, key.bits & without_device, generation);
 }
@@ -250,6 +262,7 @@ std::string name_of(const Key& key, DType dtype) {
 // The algorithm's words are opaque, and good for the same version of cuBLASLt.
 std::string choice_of(const Plan& plan) {
   if (plan.small) return "small";
+  if (plan.wide) return "wide";
   if (plan.tiling) return fmt::format("tensor {} {}", plan.tiling->tile, plan.tiling->splits);
   std::string text = plan.fused ? "fused" : "apart";
   for (const uint64_t word : plan.algorithm.data) text += fmt::format(" {:x}", word);
@@ -279,6 +292,8 @@ std::optional<Plan> restored(Context& context, const Product& p, const ProductOp
   std::optional<Plan> plan;
   if (way == "small" && is_small(p, small_reach.race)) {
     plan = small_plan();
+  } else if (way == "wide" && is_wide(context, p, operands)) {
+    plan = wide_plan();
   } else if (way == "tensor") {
     TensorTiling tiling{};
     text >> tiling.tile >> tiling.splits;
@@ -327,6 +342,10 @@ cublasStatus_t try_run(Context& context, Plan& plan, const Product& p,
                        const ProductOperands& operands) {
   if (plan.small) {
     multiply_small(context, p, operands);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if (plan.wide) {
+    multiply_wide(context, p, operands);
     return CUBLAS_STATUS_SUCCESS;
   }
   if (plan.tiling) {
@@ -391,13 +410,14 @@ std::vector<Plan> candidates(Context& context, const Product& p, const ProductOp
       plans.push_back(tensor_plan(tiling));
     }
   }
+  if (is_wide(context, p, operands)) plans.push_back(wide_plan());
   if (is_small(p, small_reach.race)) plans.push_back(small_plan());
   return plans;
 }
 
 // For whoever reads the file: what a time is of, if not of cuBLASLt's whole operation.
 std::string label_of(const Plan& plan) {
-  if (plan.small || plan.tiling) return choice_of(plan) + " ";
+  if (plan.small || plan.wide || plan.tiling) return choice_of(plan) + " ";
   return plan.fused ? "" : "apart ";
 }
 

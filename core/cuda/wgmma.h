@@ -54,6 +54,7 @@ __device__ inline void pin(float (&sums)[n]) {
 #define ADRET_SUMS_8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
+#define ADRET_SUMS_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define ADRET_SUMS_32(d, i) \
   ADRET_SUMS_8(d, i), ADRET_SUMS_8(d, i + 8), ADRET_SUMS_8(d, i + 16), ADRET_SUMS_8(d, i + 24)
 #define ADRET_PLACES_32                                                                        \
@@ -100,25 +101,37 @@ __device__ inline void multiply(float (&sums)[n / 2], const uint32_t (&a)[4], ui
 #undef ADRET_PRODUCT
 }
 
-// sums (64, 192) += a^T (64, 16) b (16, 192): both have the depth along their rows of 128 bytes, b
-// three blocks of columns, one leading step from each other.
-template <class T>
-__device__ inline void multiply_turned(float (&sums)[96], uint32_t a_low, uint32_t a_high,
+// sums (64, n) += a^T (64, 16) b (16, n): both have the depth along their rows of 128 bytes, b
+// blocks of 64 columns, one leading step from each other.
+template <class T, int n>
+__device__ inline void multiply_turned(float (&sums)[n / 2], uint32_t a_low, uint32_t a_high,
                                        uint32_t b_low, uint32_t b_high) {
-#define ADRET_PRODUCT(types)                                                            \
-  asm volatile(                                                                         \
-      "{\n.reg .b64 a;\n.reg .b64 b;\nmov.b64 a, {%96, %97};\nmov.b64 b, {%98, %99};\n" \
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32." types " {" ADRET_PLACES_96         \
-      "}, a, b, 1, 1, 1, 1, 1;\n}"                                                      \
-      : ADRET_SUMS_32(sums, 0), ADRET_SUMS_32(sums, 32), ADRET_SUMS_32(sums, 64)        \
-      : "r"(a_low), "r"(a_high), "r"(b_low), "r"(b_high))
+  static_assert(n == 192 || n == 200);
+#define ADRET_PRODUCT(types)                                                                  \
+  if constexpr (n == 192) {                                                                   \
+    asm volatile(                                                                             \
+        "{\n.reg .b64 a;\n.reg .b64 b;\nmov.b64 a, {%96, %97};\nmov.b64 b, {%98, %99};\n"     \
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32." types " {" ADRET_PLACES_96             \
+        "}, a, b, 1, 1, 1, 1, 1;\n}"                                                          \
+        : ADRET_SUMS_32(sums, 0), ADRET_SUMS_32(sums, 32), ADRET_SUMS_32(sums, 64)            \
+        : "r"(a_low), "r"(a_high), "r"(b_low), "r"(b_high));                                  \
+  } else {                                                                                    \
+    asm volatile(                                                                             \
+        "{\n.reg .b64 a;\n.reg .b64 b;\nmov.b64 a, {%100, %101};\nmov.b64 b, {%102, %103};\n" \
+        "wgmma.mma_async.sync.aligned.m64n200k16.f32." types " {" ADRET_PLACES_96             \
+        ", %96, %97, %98, %99}, a, b, 1, 1, 1, 1, 1;\n}"                                      \
+        : ADRET_SUMS_32(sums, 0), ADRET_SUMS_32(sums, 32), ADRET_SUMS_32(sums, 64),           \
+          ADRET_SUMS_4(sums, 96)                                                              \
+        : "r"(a_low), "r"(a_high), "r"(b_low), "r"(b_high));                                  \
+  }
   if constexpr (std::is_same_v<T, __half>) {
-    ADRET_PRODUCT("f16.f16");
+    ADRET_PRODUCT("f16.f16")
   } else {
-    ADRET_PRODUCT("bf16.bf16");
+    ADRET_PRODUCT("bf16.bf16")
   }
 #undef ADRET_PRODUCT
 }
+#undef ADRET_SUMS_4
 #undef ADRET_SUMS_8
 #undef ADRET_SUMS_32
 #undef ADRET_PLACES_32

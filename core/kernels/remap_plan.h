@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 
 namespace adret::kernels {
 
@@ -140,6 +142,23 @@ struct RemapPlan {
     return result;
   }
 };
+
+// The parameters that take y back to x where each place of x is in y at most once: then the
+// gradient moves as x did. Nothing where places meet.
+inline std::optional<RemapParams> inverse(const RemapParams& params, const Shape& x,
+                                          const Shape& y) {
+  RemapParams back{.mode = params.mode == PadMode::circular ? params.mode : PadMode::constant};
+  for (int d = 0; d < x.rank(); ++d) {
+    const auto at = size_t(d);
+    const RemapAxis axis{x[d], y[d], params.start[at], params.step[at], params.mode};
+    const bool is_alone = axis.is_identity() || params.mode == PadMode::constant ||
+                          (params.mode == PadMode::circular && x[d] == y[d]);
+    if (!is_alone || std::abs(axis.step) != 1) return {};
+    back.step[at] = axis.step;
+    back.start[at] = -axis.start * axis.step;
+  }
+  return back;
+}
 
 // How many elements of the last dimension move as one at most.
 inline int64_t unit_limit(const Shape& x, const Shape& y, const RemapParams& params) {

@@ -2,8 +2,6 @@
 // loops in f64.
 #include <adret/core/cuda/check.h>
 #include <adret/core/cuda/matmul_tensor.h>
-#include <adret/core/dtype.h>
-#include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "matrix.h"
 #include "tests/support/mirror.h"
 
 namespace adret::cuda {
@@ -70,34 +69,6 @@ TEST(TensorTilings, ALongDepthOfFewOutputsIsSharedFirst) {
 }
 
 // -- on a GPU ------------------------------------------------------------------------------------
-
-// A matrix of small multiples of 1/64, which every dtype holds exactly, at an offset of elements
-// from a multiple of 256 bytes.
-template <class T>
-class Matrix {
- public:
-  Matrix(int64_t count, uint32_t seed, int64_t offset = 0) : count_(count) {
-    ADRET_CHECK(cudaMallocManaged(memory_.out(), size_t(count + offset + 1) * sizeof(T)));
-    data_ = static_cast<T*>(memory_.get()) + offset;
-    for (int64_t i = 0; i < count; ++i) {
-      seed = seed * 1664525 + 1013904223;
-      data_[i] = T(float(int(seed >> 24) - 128) / 64);
-    }
-    guard() = T(-7);
-  }
-  TensorView view(const Shape& shape) const {
-    return {.data = data_, .shape = shape, .dtype = dtype_of<T>};
-  }
-  double operator[](int64_t i) const { return double(float(data_[i])); }
-  bool guard_intact() const { return float(data_[count_]) == -7; }
-
- private:
-  T& guard() { return data_[count_]; }
-  static void free_memory(void* data) { cudaFree(data); }
-  int64_t count_;
-  Handle<void*, free_memory> memory_;
-  T* data_;
-};
 
 double after(Epilogue epilogue, double value, double beside) {
   switch (epilogue) {

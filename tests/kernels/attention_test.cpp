@@ -60,7 +60,8 @@ struct Problem {
     const double value = mask_values[size_t(
         ((place(0, sample) * mask_shape[1] + place(1, head)) * mask_shape[2] + place(2, i)) * s +
         j)];
-    return mask == MaskKind::added ? value : value != 0 ? 0 : -inf;
+    if (mask == MaskKind::boolean) return value != 0 ? 0 : -inf;
+    return value > -inf ? std::max(value, kernels::lowest_mask) : value;
   }
   double kept(uint64_t element) const {
     if (params.dropout == 0) return 1;
