@@ -26,11 +26,12 @@ struct DepthTaps {
   int64_t count() const { return slices * taps; }
   // Whether they are slices 0, 1, 2 ...
   bool in_order() const { return (taps == 1 || dilation == 1) && (slices == 1 || stride == taps); }
+  // Made of kernels, so that a recorded step has them as constants.
   Tensor places(Device device) const {
-    const TensorOptions integers{.dtype = DType::i64, .device = device};
-    const Tensor first = arange(0, double(slices * stride), double(stride), integers);
-    const Tensor tap = arange(0, double(taps * dilation), double(dilation), integers);
-    return (first.reshape({slices, 1}) + tap.reshape({1, taps})).reshape({count()});
+    const TensorOptions wide{.dtype = DType::f64, .device = device};
+    const Tensor first = arange(0, double(slices), 1, wide) * double(stride);
+    const Tensor tap = arange(0, double(taps), 1, wide) * double(dilation);
+    return (first.reshape({slices, 1}) + tap.reshape({1, taps})).to(DType::i64).reshape({count()});
   }
 };
 

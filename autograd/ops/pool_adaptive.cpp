@@ -1,8 +1,7 @@
 // The largest elements of areas that cover a sequence, an image or a volume.
+#include <adret/autograd/ops/areas.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
-#include <adret/autograd/ops/create.h>
-#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/places.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/window.h>
@@ -25,14 +24,11 @@ struct Areas {
   }
   int64_t end(int64_t i) const { return ((i + 1) * from + to - 1) / to; }
   bool side_by_side() const { return from % to == 0; }
-  // Made of kernels, so that a recorded step has them as constants.
   Tensor places(Device device) const {
-    const TensorOptions wide{.dtype = DType::f64, .device = device};
-    const Tensor number = arange(0, double(to), 1, wide).reshape({to, 1});
-    const Tensor begin = floor(number * double(from) / double(to));
-    const Tensor last = ceil((number + 1) * double(from) / double(to)) - 1;
-    const Tensor within = arange(0, double(size), 1, wide).reshape({1, size});
-    return minimum(begin + within, last).to(DType::i64).reshape({to * size});
+    const AreaEnds ends(from, to, device);
+    const Tensor within =
+        arange(0, double(size), 1, {.dtype = DType::f64, .device = device}).reshape({1, size});
+    return minimum(ends.first + within, ends.last).to(DType::i64).reshape({to * size});
   }
 };
 

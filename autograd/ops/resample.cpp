@@ -1,5 +1,6 @@
 // Images in other sizes.
 #include <adret/autograd/ops/activation.h>
+#include <adret/autograd/ops/areas.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
@@ -11,6 +12,7 @@
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/window.h>
 #include <adret/core/compute_mode.h>
+#include <fmt/core.h>
 
 namespace adret {
 namespace {
@@ -23,7 +25,7 @@ struct Sizes {
 // The pixel that each of the result's is.
 Tensor nearest(const Sizes& sizes, Device device) {
   const Tensor to = arange(0, double(sizes.to), 1, {.dtype = DType::f64, .device = device});
-  return floor(to * double(sizes.from) / double(sizes.to)).to(DType::i64);
+  return whole_quotient(to * double(sizes.from), sizes.to).to(DType::i64);
 }
 
 // The other ways have a matrix (to, from) of the weights that a result's pixel gives to x's. They
@@ -47,12 +49,11 @@ Tensor bilinear(const Sizes& sizes, const TensorOptions& options, bool align_cor
 }
 
 Tensor mean_of_areas(const Sizes& sizes, const TensorOptions& options) {
-  const auto [to, from] = places(sizes, options);
-  const Tensor begin = floor(to * double(sizes.from) / double(sizes.to));
-  const Tensor end = ceil((to + 1) * double(sizes.from) / double(sizes.to));
+  const AreaEnds areas(sizes.from, sizes.to, options.device);
+  const Tensor from = places(sizes, {.dtype = DType::f64, .device = options.device}).from;
   const Tensor inside =
-      greater_equal(from, begin).to(options.dtype) * less(from, end).to(options.dtype);
-  return inside / (end - begin);
+      greater_equal(from, areas.first).to(DType::f64) * less_equal(from, areas.last).to(DType::f64);
+  return inside / (areas.last - areas.first + 1);
 }
 
 // A matrix times the elements along each direction; matrix_of(sizes, options) gives them.
