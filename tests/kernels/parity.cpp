@@ -318,7 +318,9 @@ class CopiedCall {
           const auto key = std::tuple(view.data, view.numel(), view.dtype);
           const auto [place, is_new] = copies_.try_emplace(key);
           if (is_new) place->second = copy(view, dtype_of_copy(view), offset);
-          return place->second.view;
+          TensorView copied = place->second.view;
+          copied.shape = view.shape;  // empty operands of several shapes may be at one place
+          return copied;
         }) {}
   const Kernel& call() const { return rewritten_.call(); }
 
