@@ -5,15 +5,28 @@
 
 namespace adret {
 
+namespace {
+
+[[noreturn]] void refuse_below(const std::string& limit, const std::string& value,
+                               const char* layer, const char* argument) {
+  throw Error(fmt::format("[{}] {} is {}; it must be at least {}", layer, argument, value, limit));
+}
+
+}  // namespace
+
 int64_t at_least(int64_t limit, int64_t value, const char* layer, const char* argument) {
   if (value >= limit) return value;
-  throw Error(fmt::format("[{}] {} is {}; it must be at least {}", layer, argument, value, limit));
+  refuse_below(std::to_string(limit), std::to_string(value), layer, argument);
 }
 
 Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argument) {
   if (value.h >= limit && value.w >= limit) return value;
-  throw Error(fmt::format("[{}] {} is {}; it must be at least {}", layer, argument,
-                          to_string(value), to_string(Size2(limit))));
+  refuse_below(to_string(Size2(limit)), to_string(value), layer, argument);
+}
+
+Size3 at_least(int64_t limit, Size3 value, const char* layer, const char* argument) {
+  if (value.d >= limit && value.h >= limit && value.w >= limit) return value;
+  refuse_below(to_string(Size3(limit)), to_string(value), layer, argument);
 }
 
 double probability(double value, const char* layer, const char* argument) {

@@ -1,7 +1,7 @@
 // What the layers' constructors and forwards share: argument checks and the cast of the input.
 #pragma once
 
-#include <adret/core/size2.h>
+#include <adret/core/size3.h>
 #include <adret/core/tensor.h>
 
 namespace adret {
@@ -9,6 +9,7 @@ namespace adret {
 // Return the value; throw Error naming the layer, the argument, its value and the limit.
 int64_t at_least(int64_t limit, int64_t value, const char* layer, const char* argument);
 Size2 at_least(int64_t limit, Size2 value, const char* layer, const char* argument);
+Size3 at_least(int64_t limit, Size3 value, const char* layer, const char* argument);
 
 // A probability; throws Error naming the layer and the argument for a number outside 0..1.
 double probability(double value, const char* layer, const char* argument);

@@ -6,7 +6,7 @@
 
 namespace adret {
 
-// (N, H, W, C) -> (N, C H W) in PyTorch's order; (N, ...) -> (N, elements).
+// (N, H, W, C) -> (N, C H W) in PyTorch's order, volumes alike; (N, ...) -> (N, elements).
 struct Flatten : Layer<Flatten> {
   Tensor forward(const Tensor& x) { return flatten(x); }
   Flatten rebuild() const { return Flatten(); }

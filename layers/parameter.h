@@ -11,7 +11,7 @@ namespace adret {
 // How a parameter's elements turn into the file's, which are always in PyTorch's layout.
 enum class FileLayout {
   same,
-  conv_weight,  // (O, KH, KW, I) in memory, (O, I, KH, KW) in the file; or with one K
+  conv_weight,  // (O, KH, KW, I) in memory, (O, I, KH, KW) in the file; or with 1 or 3 K
   transposed,   // (O, I) in memory, (I, O) in the file
 };
 

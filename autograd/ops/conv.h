@@ -1,35 +1,50 @@
-// Convolutions (cross-correlations) and transposed ones, of images and of sequences.
+// Convolutions (cross-correlations) and transposed ones, of sequences, images and volumes.
 #pragma once
 
 #include <adret/core/kernels/conv.h>
+#include <adret/core/size3.h>
 #include <adret/core/tensor.h>
+
+#include <concepts>
 
 namespace adret {
 
 using kernels::Activation;
 
+// Pad::same: zeros around the input so that the output has its size, dilation (K - 1) in each
+// direction, the odd one behind. Wants a stride of 1.
+enum class Pad { same };
+
+// How many zeros a convolution puts at both ends of each direction, or Pad::same: 1, {1, 2}.
+template <class Size>
+struct PaddingOrSame {
+  Size size;
+  bool is_same = false;
+
+  constexpr PaddingOrSame(Pad) : size(0), is_same(true) {}
+  constexpr PaddingOrSame(Size size) : size(size) {}
+  template <class... Sizes>
+  requires((std::integral<Sizes> && ...) &&
+           std::constructible_from<Size, Sizes...>) constexpr PaddingOrSame(Sizes... sizes)
+      : size(sizes...) {}
+};
+
+// -- of images -----------------------------------------------------------------------
+
 struct Conv2dOptions {
-  Size2 stride = 1, padding = 0, dilation = 1;
+  Size2 stride = 1;
+  PaddingOrSame<Size2> padding = 0;
+  Size2 dilation = 1;
   int64_t groups = 1;
   Activation activation = Activation::none;  // or relu
 };
 
 // x (N, H, W, C), weight (O, KH, KW, C / groups), bias (O) or undefined -> (N, OH, OW, O) with
 // OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down.
-// Throws ShapeError when the kernel does not fit, or channels, groups or sizes do not go together.
+// Throws ShapeError when the kernel does not fit, channels, groups or sizes do not go together, or
+// Pad::same meets a stride.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
-
-struct Conv1dOptions {
-  int64_t stride = 1, padding = 0, dilation = 1;
-  int64_t groups = 1;
-  Activation activation = Activation::none;  // or relu
-};
-
-// x (N, L, C), weight (O, K, C / groups), bias (O) or undefined -> (N, OL, O); as conv2d of images
-// of one row.
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
   Size2 stride = 1, padding = 0, dilation = 1;
@@ -43,6 +58,20 @@ struct ConvTranspose2dOptions {
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 
+// -- of sequences: as of images of one row ---------------------------------------------
+
+struct Conv1dOptions {
+  int64_t stride = 1;
+  PaddingOrSame<int64_t> padding = 0;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  Activation activation = Activation::none;  // or relu
+};
+
+// x (N, L, C), weight (O, K, C / groups), bias (O) or undefined -> (N, OL, O).
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv1dOptions& options = {});
+
 struct ConvTranspose1dOptions {
   int64_t stride = 1, padding = 0, dilation = 1;
   int64_t output_padding = 0;
@@ -52,5 +81,31 @@ struct ConvTranspose1dOptions {
 // x (N, L, I), weight (I, K, O / groups), bias (O) or undefined -> (N, OL, O).
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose1dOptions& options = {});
+
+// -- of volumes ------------------------------------------------------------------------
+
+struct Conv3dOptions {
+  Size3 stride = 1;
+  PaddingOrSame<Size3> padding = 0;
+  Size3 dilation = 1;
+  int64_t groups = 1;
+  Activation activation = Activation::none;  // or relu
+};
+
+// x (N, D, H, W, C), weight (O, KD, KH, KW, C / groups), bias (O) or undefined -> (N, OD, OH, OW,
+// O), sizes as in conv2d. What x becomes for it, KD times as large, lives as long as the graph.
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv3dOptions& options = {});
+
+struct ConvTranspose3dOptions {
+  Size3 stride = 1, padding = 0, dilation = 1;
+  Size3 output_padding = 0;  // below the stride; added to the output size behind
+  int64_t groups = 1;
+};
+
+// x (N, D, H, W, I), weight (I, KD, KH, KW, O / groups), bias (O) or undefined -> (N, OD, OH, OW,
+// O), sizes as in conv_transpose2d.
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose3dOptions& options = {});
 
 }  // namespace adret

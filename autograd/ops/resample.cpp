@@ -1,5 +1,6 @@
 // Images in other sizes.
 #include <adret/autograd/ops/activation.h>
+#include <adret/autograd/ops/areas.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
@@ -9,6 +10,7 @@
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/window.h>
 #include <adret/core/compute_mode.h>
 #include <fmt/core.h>
 
@@ -23,7 +25,7 @@ struct Sizes {
 // The pixel that each of the result's is.
 Tensor nearest(const Sizes& sizes, Device device) {
   const Tensor to = arange(0, double(sizes.to), 1, {.dtype = DType::f64, .device = device});
-  return floor(to * double(sizes.from) / double(sizes.to)).to(DType::i64);
+  return whole_quotient(to * double(sizes.from), sizes.to).to(DType::i64);
 }
 
 // The other ways have a matrix (to, from) of the weights that a result's pixel gives to x's. They
@@ -47,48 +49,43 @@ Tensor bilinear(const Sizes& sizes, const TensorOptions& options, bool align_cor
 }
 
 Tensor mean_of_areas(const Sizes& sizes, const TensorOptions& options) {
-  const auto [to, from] = places(sizes, options);
-  const Tensor begin = floor(to * double(sizes.from) / double(sizes.to));
-  const Tensor end = ceil((to + 1) * double(sizes.from) / double(sizes.to));
+  const AreaEnds areas(sizes.from, sizes.to, options.device);
+  const Tensor from = places(sizes, {.dtype = DType::f64, .device = options.device}).from;
   const Tensor inside =
-      greater_equal(from, begin).to(options.dtype) * less(from, end).to(options.dtype);
-  return inside / (end - begin);
+      greater_equal(from, areas.first).to(DType::f64) * less_equal(from, areas.last).to(DType::f64);
+  return inside / (areas.last - areas.first + 1);
 }
 
-void check_sizes(const char* function, const Tensor& x, Size2 size) {
-  check::floating(function, {"x", x});
-  check::rank(function, {"x", x}, 4, "(N, H, W, C)");
-  if (x.size(1) < 1 || x.size(2) < 1 || size.h < 1 || size.w < 1) {
-    check::refuse(function, fmt::format("images of {}x{} cannot become {}x{}; wanted at least 1x1",
-                                        x.size(1), x.size(2), size.h, size.w));
-  }
-}
-
-// matrix_h x matrix_w^T for each channel; matrix_of(sizes, options) gives them.
-template <class MatrixOf>
-Tensor resampled(const Tensor& x, Size2 size, const MatrixOf& matrix_of) {
+// A matrix times the elements along each direction; matrix_of(sizes, options) gives them.
+template <class Size, class MatrixOf>
+Tensor resampled(const Tensor& x, const Size& size, const MatrixOf& matrix_of) {
   ComputeMode mode = compute_mode();
   mode.math = MathMode::exact;
   const ComputeModeScope exact(mode);
-  const int64_t n = x.size(0), h = x.size(1), w = x.size(2), c = x.size(3);
   const TensorOptions wide{.dtype = wide_dtype(x), .device = x.device()};
+  const int64_t channels = x.size(-1);
+  const auto inputs = along(inner_sizes<Size>(x.shape())), sizes = along(size);
+  int64_t outer = x.size(0), inner = channels;
+  for (const int64_t input : inputs) inner *= input;
   Tensor y = x;
-  if (size.h != h) {
-    const Tensor matrix = matrix_of(Sizes{h, size.h}, wide).to(x.dtype());
-    y = matmul(broadcast_to(matrix, {n, size.h, h}), y.reshape({n, h, w * c}));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t from = inputs[i], to = sizes[i];
+    inner /= from;
+    if (from != to) {
+      const Tensor matrix = matrix_of(Sizes{from, to}, wide).to(x.dtype());
+      y = matmul(broadcast_to(matrix, {outer, to, from}), y.reshape({outer, from, inner}));
+    }
+    outer *= to;
   }
-  if (size.w != w) {
-    const Tensor matrix = matrix_of(Sizes{w, size.w}, wide).to(x.dtype());
-    y = matmul(broadcast_to(matrix, {n * size.h, size.w, w}), y.reshape({n * size.h, w, c}));
-  }
-  return y.reshape({n, size.h, size.w, c});
+  return y.reshape(around(x.size(0), size, channels));
 }
 
 }  // namespace
 
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options) {
   const FunctionScope scope("interpolate");
-  check_sizes("interpolate", x, size);
+  check::rank("interpolate", {"x", x}, 4, "(N, H, W, C)");
+  check_resizable("interpolate", x, size);
   if (options.mode == Interpolation::nearest) {
     if (options.align_corners) check::refuse("interpolate", "align_corners is of bilinear alone");
     const Tensor rows = nearest({x.size(1), size.h}, x.device());
@@ -100,9 +97,25 @@ Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& option
   });
 }
 
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size) {
+  const FunctionScope scope("adaptive_avg_pool1d");
+  check::rank("adaptive_avg_pool1d", {"x", x}, 3, "(N, L, C)");
+  const Tensor rows = x.reshape({x.size(0), 1, x.size(1), x.size(2)});
+  check_resizable("adaptive_avg_pool1d", rows, Size2(1, size));
+  return resampled(rows, Size2(1, size), mean_of_areas).reshape({x.size(0), size, x.size(2)});
+}
+
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size) {
   const FunctionScope scope("adaptive_avg_pool2d");
-  check_sizes("adaptive_avg_pool2d", x, size);
+  check::rank("adaptive_avg_pool2d", {"x", x}, 4, "(N, H, W, C)");
+  check_resizable("adaptive_avg_pool2d", x, size);
+  return resampled(x, size, mean_of_areas);
+}
+
+Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size) {
+  const FunctionScope scope("adaptive_avg_pool3d");
+  check::rank("adaptive_avg_pool3d", {"x", x}, 5, "(N, D, H, W, C)");
+  check_resizable("adaptive_avg_pool3d", x, size);
   return resampled(x, size, mean_of_areas);
 }
 

@@ -2,7 +2,7 @@
 // products is.
 #pragma once
 
-#include <adret/core/size2.h>
+#include <adret/core/size3.h>
 #include <adret/core/tensor.h>
 
 namespace adret {
@@ -23,9 +23,12 @@ struct InterpolateOptions {
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
 
 // Means over size.h x size.w areas that cover the image, the first from floor(i H / size.h) to
-// ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C). As with bilinear, what is
-// not finite spreads. Throws as interpolate.
+// ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C); sequences (N, L, C) and
+// volumes (N, D, H, W, C) alike. As with bilinear, what is not finite spreads. Throws as
+// interpolate. The largest elements instead: adaptive_max_pool2d in ops/pool.h.
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size);
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size);
+Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size);
 
 // (N, H, W, C factor^2) -> (N, H factor, W factor, C): channel c factor^2 + i factor + j goes to
 // pixel (i, j) of each square (Shi et al. 2016). Throws ShapeError for channels that factor^2 does

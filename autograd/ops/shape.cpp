@@ -76,8 +76,9 @@ Tensor flatten(const Tensor& x) {
   if (x.rank() == 0) check::refuse("flatten", "x is a scalar, wanted (N, ...)");
   const Shape flat = {x.size(0), x.rank() == 1 ? 1 : x.shape().without(0).numel()};
   // One channel or one pixel: C, H, W order is the order they are in.
-  if (x.rank() != 4 || x.size(3) == 1 || x.size(1) * x.size(2) == 1) return x.reshape(flat);
-  return permute(x, {0, 3, 1, 2}).reshape(flat);
+  const bool has_channels = x.rank() == 4 || x.rank() == 5;
+  if (!has_channels || x.size(-1) == 1 || flat[1] == x.size(-1)) return x.reshape(flat);
+  return (x.rank() == 4 ? permute(x, {0, 3, 1, 2}) : permute(x, {0, 4, 1, 2, 3})).reshape(flat);
 }
 
 // -- permute ----------------------------------------------------------------------

@@ -12,9 +12,9 @@ namespace adret {
 // One size may be -1. Shares memory. Throws ShapeError for another number of elements, and for a
 // -1 that is not the only one or could be anything.
 Tensor reshape(const Tensor& x, std::span<const int64_t> sizes);
-// (N, ...) -> (N, elements of one). An image batch (N, H, W, C) is written in C, H, W order, as
-// PyTorch does, so that the weights of a linear layer behind it mean the same. Throws ShapeError
-// for a scalar.
+// (N, ...) -> (N, elements of one). Images (N, H, W, C) are written in C, H, W order, and volumes
+// (N, D, H, W, C) in C, D, H, W order, as PyTorch does, so that the weights of a linear layer
+// behind it mean the same. Throws ShapeError for a scalar.
 Tensor flatten(const Tensor& x);
 // Swaps two dimensions.
 Tensor transpose(const Tensor& x, int dim0, int dim1);

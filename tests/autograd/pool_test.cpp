@@ -188,13 +188,13 @@ TEST(GlobalAvgPool2d, IsTheMeanOfEachChannel) {
       [] {
         return global_avg_pool2d(Tensor::ones({1, 0, 2, 2}));
       },
-      "[global_avg_pool2d] the images of x (1, 0, 2, 2) have no pixels");
+      "[global_avg_pool2d] x (1, 0, 2, 2) has no places to pool");
   // The padding alone would make room for a window.
   expect_error<ShapeError>(
       [] {
         return max_pool2d(Tensor::ones({1, 0, 2, 2}), 2, {.padding = 1});
       },
-      "[max_pool2d] the images of x (1, 0, 2, 2) have no pixels");
+      "[max_pool2d] x (1, 0, 2, 2) has no places to pool");
 }
 
 TEST(Pool2d, RefusesWindowsThatDoNotFit) {

@@ -69,9 +69,17 @@ TEST(Flatten, WritesImagesInTheOrderOfPyTorch) {
                    {variable({2, 2, 2, 3})});
 }
 
+TEST(Flatten, WritesVolumesInTheOrderOfPyTorch) {
+  std::vector<double> values(12);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = double(i);
+  const Tensor x = leaf(values, {1, 2, 1, 3, 2});  // channel c of place p is 2 p + c
+  expect_values(flatten(x), {1, 12}, {0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11});
+  expect_gradients([](const Inputs& in) { return square(flatten(in[0])); }, {x});
+}
+
 TEST(Flatten, CopiesNothingWhereNothingMoves) {
-  for (const Shape& shape :
-       {Shape{2, 1, 1, 3}, Shape{2, 2, 3, 1}, Shape{2, 3}, Shape{2, 3, 4}, Shape{2}}) {
+  for (const Shape& shape : {Shape{2, 1, 1, 3}, Shape{2, 2, 3, 1}, Shape{2, 3}, Shape{2, 3, 4},
+                             Shape{2}, Shape{2, 1, 1, 1, 3}, Shape{2, 2, 1, 2, 1}}) {
     const Tensor x = counting(shape);
     const Tensor y = flatten(x);
     EXPECT_EQ(y.data(), x.data()) << shape;

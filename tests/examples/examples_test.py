@@ -295,5 +295,56 @@ class CharGpt(unittest.TestCase):
             self.assertIn(text, result.stderr, flags)
 
 
+class Autoencoder(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        write_set(self.folder, "train", 600, 1)
+        write_set(self.folder, "t10k", 20, 2)
+
+    def run_it(self, *flags):
+        return subprocess.run([PROGRAMS / "autoencoder", "--device", "cpu", "--data", self.folder, *map(str, flags)],
+                              cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+
+    def test_learns_its_images_and_draws_them(self):
+        result = self.run_it("--code", 8, "--epochs", 10, "--batch", 20, "--images", 4, "--grid", "rows.pgm")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        loss = float(re.search(r"reconstruction loss (\S+)\nweights in /.*autoencoder.safetensors\n"
+                               r"images in /.*rows.pgm\n$", result.stdout)[1])
+        self.assertLess(loss, 0.02)  # the images' variance is 0.07
+        width, height = 4 * 28, 2 * 28
+        head = f"P5\n{width} {height}\n255\n".encode()
+        grid = (self.folder / "rows.pgm").read_bytes()
+        self.assertEqual((grid[:len(head)], len(grid)), (head, len(head) + width * height))
+        pixels = grid[len(head):]
+        given = (self.folder / "t10k-images-idx3-ubyte").read_bytes()[16:]
+        for i in range(4):
+            drawn = b"".join(pixels[y * width + i * 28:y * width + i * 28 + 28] for y in range(28))
+            self.assertEqual(drawn, given[784 * i:784 * (i + 1)])
+        above, below = pixels[:28 * width], pixels[28 * width:]
+        squares = sum((a - b) ** 2 for a, b in zip(above, below)) / len(above) / 255**2
+        self.assertLess(squares, 0.02)
+
+    def test_the_same_seed_gives_the_same_bits(self):
+        results = set()
+        for seed, threads in ((1, 1), (1, 2), (2, 1)):
+            self.assertEqual(self.run_it("--epochs", 1, "--seed", seed, "--threads", threads).returncode, 0)
+            results.add((self.folder / "autoencoder.safetensors").read_bytes() +
+                        (self.folder / "autoencoder.pgm").read_bytes())
+        self.assertEqual(len(results), 2)
+
+    def test_says_what_is_wrong(self):
+        for flags, text in ((["--code", 0], "--code: 0 is no whole number"),
+                            (["--grid", "gone/rows.pgm"], "cannot write into gone"),
+                            (["--save", "gone/weights"], "cannot write into gone"),
+                            (["--lr", "0"], "0 is no number above 0")):
+            result = self.run_it(*flags)
+            self.assertEqual(result.returncode, 1, flags)
+            self.assertIn(text, result.stderr, flags)
+        (self.folder / "t10k-images-idx3-ubyte").unlink()
+        self.assertIn("lacks t10k-images-idx3-ubyte", self.run_it().stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

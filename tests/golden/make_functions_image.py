@@ -9,7 +9,7 @@ from function_golden import case, normal, write
 
 def first(x):
     """Channels last to channels first."""
-    return x.movedim(-1, 1)
+    return x.movedim(-1, 1).contiguous()
 
 
 def last(x):

@@ -315,9 +315,9 @@ class CopiedCall {
   template <class F>
   CopiedCall(const Kernel& call, F dtype_of_copy, int64_t offset = 0)
       : rewritten_(call, [&](const TensorView& view) -> TensorView {
-          const auto key = std::tuple(view.data, view.numel(), view.dtype);
-          const auto [place, is_new] = copies_.try_emplace(key);
+          const auto [place, is_new] = copies_.try_emplace({view.data, view.numel(), view.dtype});
           if (is_new) place->second = copy(view, dtype_of_copy(view), offset);
+          place->second.view.shape = view.shape;  // of empty ones several may be at one place
           return place->second.view;
         }) {}
   const Kernel& call() const { return rewritten_.call(); }

@@ -13,5 +13,6 @@ std::vector<FunctionCase> loss_cases();
 std::vector<FunctionCase> attention_cases();
 std::vector<FunctionCase> image_cases();
 std::vector<FunctionCase> recurrent_cases();
+std::vector<FunctionCase> volume_cases();
 
 }  // namespace adret::test
