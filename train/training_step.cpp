@@ -64,7 +64,7 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
     for (const Tensor& norm : results.norms) statistics.add_norm(batch, norm);
   } else if (with_.guard) {
     Results results = learn(inputs, targets, [](const Results&) {});
-    results.good = results.good.clone();
+    if (!device.is_cpu()) results.good = results.good.clone();  // it is read late
     add(batch, results, targets, statistics);
   } else {
     // So that what is bad need not reach the weights, where the host sees it at once.
