@@ -61,7 +61,7 @@ class StepGuard {
 
   // Whether good() is false. Reads the device: waits for it.
   bool failed() const;
-  void reset();
+  void reset();  // forgets all failures
 
   // Looks for buffers that moved, as begin() does by itself; in a recorded Step they would not be
   // found in time for the first recording.
