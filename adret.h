@@ -5,6 +5,7 @@
 #include <adret/autograd/engine.h>
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/gradcheck.h>
+#include <adret/autograd/hooks.h>
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
@@ -74,6 +75,7 @@
 #include <adret/layers/eval_mode.h>
 #include <adret/layers/flatten.h>
 #include <adret/layers/group_norm.h>
+#include <adret/layers/hooks.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/models/autoencoder.h>
@@ -109,6 +111,7 @@
 #include <adret/optim/reduce_on_plateau.h>
 #include <adret/optim/rmsprop.h>
 #include <adret/optim/sgd.h>
+#include <adret/optim/step_guard.h>
 #include <adret/train/early_stopping.h>
 #include <adret/train/logger.h>
 #include <adret/train/metrics.h>

@@ -1,6 +1,7 @@
 // The backward pass: collects the nodes behind the outputs, walks them from the newest to the
 // oldest, and accumulates what they return.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/hooks.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -124,6 +125,7 @@ class Engine {
   void step(BackwardState& state) {
     Node& node = *state.node;
     const FunctionScope scope = FunctionScope::backward(node.name());
+    if (node.hooks_) GradientHooks::run(node, *node.hooks_, state.pending);
     if (auto* leaf = as_leaf(&node)) {
       if (!into_leaves_) return;
       leaf->backward(state.pending);

@@ -5,7 +5,9 @@
 #include <adret/core/tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@ namespace adret {
 
 class Node;
 struct BackwardState;  // what one backward pass keeps for a node; engine.cpp
+struct GradientHooks;  // hooks.h
 
 // The place of a tensor in the graph: output `index` of `node`. No node: it needs no gradient.
 struct Edge {
@@ -58,11 +61,14 @@ class Node : public GraphNode {
   friend class Leaf;
   explicit Node(bool is_leaf);
   friend void attach(IntrusivePtr<Node>, std::span<const Tensor>, std::span<const Tensor>);
+  friend int add_gradient_hook(const Tensor&, std::function<Tensor(const Tensor&)>);
+  friend void remove_gradient_hook(const Tensor&, int);
 
   std::vector<Edge> edges_;
   std::vector<TensorSpec> output_specs_;
   BackwardState* state_ = nullptr;
-  uint64_t sequence_;  // of creation: a node's inputs have lower ones
+  std::shared_ptr<GradientHooks> hooks_;  // null: none
+  uint64_t sequence_;                     // of creation: a node's inputs have lower ones
   bool released_ = false;
   bool is_leaf_;
 };

@@ -47,6 +47,8 @@ void StepTrace::replace_gradient(Leaf& leaf) {
 void StepTrace::finish() {
   if (std::exchange(finished_, true)) return;
   innermost = outer_;
+  // Leaves that the step made and let go of have nobody to read their gradient.
+  std::erase_if(gradients_, [](const Gradient& one) { return one.leaf->reference_count() == 1; });
   for (Gradient& one : gradients_) one.after = one.leaf->grad;
 }
 

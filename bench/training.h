@@ -16,11 +16,13 @@
 #include <adret/layers/models/vit.h>
 #include <adret/optim/adam.h>
 #include <adret/optim/sgd.h>
+#include <adret/optim/step_guard.h>
 #include <adret/train/step.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,9 +51,10 @@ inline Case parse_case(const std::string& text, Device device) {
   if (result.batch < 1) throw Error(wanted);
   const bool known =
       result.precision == "fp32" || result.precision == "tf32" || result.precision == "bf16";
-  if (!known || (result.mode != "eager" && result.mode != "graph")) {
-    throw Error("[case] precisions are fp32, tf32 and bf16, modes are eager and graph; got " +
-                text);
+  if (!known || (result.mode != "eager" && result.mode != "graph" && result.mode != "guarded")) {
+    throw Error(
+        "[case] precisions are fp32, tf32 and bf16, modes are eager, graph and guarded; got " +
+        text);
   }
   if (device.is_cpu() && result.precision != "fp32") {
     throw Error("[case] on the CPU the precision is fp32; got " + text);
@@ -124,12 +127,12 @@ inline std::pair<Tensor, Tensor> random_batch(const Workload& workload, int64_t 
 
 // A model with its optimizer, and four batches of random data, on a device. A step is the forward
 // pass, cross-entropy, the backward pass and SGD with momentum, or AdamW; in the mode graph it is
-// replayed.
+// replayed, in guarded too and with a StepGuard.
 class Training {
  public:
   Training(const Case& test, Device device)
       : step_([this](const Tensor& inputs, const Tensor& labels) { return learn(inputs, labels); },
-              {.mode = test.mode == "graph" ? StepMode::graph : StepMode::eager}) {
+              {.mode = test.mode == "eager" ? StepMode::eager : StepMode::graph}) {
     Workload workload = build(test.workload);
     model_ = std::move(workload.model);
     random::manual_seed(0);
@@ -141,6 +144,7 @@ class Training {
       optimizer_ = std::make_unique<Sgd>(
           *model_, SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
     }
+    if (test.mode == "guarded") guard_.emplace(*model_, *optimizer_);
     for (int i = 0; i < 4; ++i) {
       const auto [inputs, labels] = random_batch(workload, test.batch);
       batches_.emplace_back(inputs.to(device), labels.to(device));
@@ -156,15 +160,21 @@ class Training {
 
  private:
   Tensor learn(const Tensor& inputs, const Tensor& labels) {
+    if (guard_) guard_->begin();
     optimizer_->zero_grad();
     const Tensor loss = cross_entropy(model_->call(inputs), labels);
     loss.backward();
+    if (guard_) {
+      guard_->add_loss(loss);
+      guard_->decide();
+    }
     optimizer_->step();
     return loss;
   }
 
   std::unique_ptr<Module> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<StepGuard> guard_;
   std::vector<std::pair<Tensor, Tensor>> batches_;
   Step step_;
 };

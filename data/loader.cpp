@@ -59,9 +59,14 @@ void check_rows(const char* what, const Tensor& rows, size_t wanted) {
   }
 }
 
+// Those of the batches to be made.
+struct Numbers {
+  int64_t first = 0, end = 0;
+};
+
 }  // namespace
 
-// Makes the batches of one epoch. Each depends on its number alone, so it doesn't matter who makes
+// Makes batches of one epoch. Each depends on its number alone, so it doesn't matter who makes
 // which.
 class DataLoader::Epoch::Source {
   // f() of a batch, its errors with the batch's place.
@@ -79,12 +84,13 @@ class DataLoader::Epoch::Source {
 
  public:
   Source(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
-         std::shared_ptr<HostBuffers> buffers, int64_t epoch, int64_t batches)
+         std::shared_ptr<HostBuffers> buffers, int64_t epoch, Numbers numbers)
       : dataset_(std::move(dataset)),
         options_(options),
         buffers_(std::move(buffers)),
         epoch_(epoch),
-        batches_(batches) {
+        numbers_(numbers),
+        taken_(numbers.first) {
     if (options_.shuffle) {
       const RandomKey key{.seed = *options_.seed, .stream = RandomStream::shuffle};
       order_ = random::permutation(dataset_->size(), key, epoch);
@@ -97,7 +103,7 @@ class DataLoader::Epoch::Source {
 
   // The next batch in order, or nothing at the end; staged if it goes to another device.
   std::optional<StagedBatch> next() {
-    if (taken_ == batches_) return std::nullopt;
+    if (taken_ == numbers_.end) return std::nullopt;
     const double start = options_.clock();
     StagedBatch batch = take(taken_++);
     waited_ += options_.clock() - start;
@@ -105,7 +111,7 @@ class DataLoader::Epoch::Source {
   }
   // Whether the next one would not be waited for.
   virtual bool ready() { return true; }
-  bool started() const { return taken_ > 0; }
+  bool started() const { return taken_ > numbers_.first; }
   double waited_seconds() const { return waited_; }
   bool feeds_device() const { return buffers_ != nullptr; }
   Device device() const { return options_.device; }
@@ -126,7 +132,7 @@ class DataLoader::Epoch::Source {
       return StagedBatch(std::move(batch));
     });
   }
-  int64_t batches() const { return batches_; }
+  int64_t end() const { return numbers_.end; }
   int64_t taken() const { return taken_; }
 
  private:
@@ -148,8 +154,8 @@ class DataLoader::Epoch::Source {
   LoaderOptions options_;
   std::shared_ptr<HostBuffers> buffers_;  // null: the batches stay where they are made
   int64_t epoch_;
-  int64_t batches_;
-  int64_t taken_ = 0;
+  Numbers numbers_;
+  int64_t taken_;  // the next one's number
   double waited_ = 0;
   std::vector<int64_t> order_;
 };
@@ -207,10 +213,9 @@ class Prefetcher final : public Source {
     for (;;) {
       std::unique_lock lock(mutex_);
       emptied_.wait(lock, [&] {
-        return stopping_ || claimed_ == this->batches() ||
-               claimed_ < consumed_ + int64_t(ring_.size());
+        return stopping_ || claimed_ == this->end() || claimed_ < consumed_ + int64_t(ring_.size());
       });
-      if (stopping_ || claimed_ == this->batches()) return;
+      if (stopping_ || claimed_ == this->end()) return;
       const int64_t number = claimed_++;
       lock.unlock();
       Slot made;
@@ -287,13 +292,25 @@ int64_t DataLoader::samples() const {
 DataLoader::Epoch DataLoader::epoch(int64_t number) const {
   using Source = Epoch::Source;
   if (options_.workers == 0) {
-    return Epoch(std::make_unique<Source>(dataset_, options_, buffers_, number, batches()));
+    return Epoch(
+        std::make_unique<Source>(dataset_, options_, buffers_, number, Numbers{0, batches()}));
   }
   // More would have nothing to do.
   const auto workers = int(std::min<int64_t>(options_.workers, batches()));
   const int64_t wanted = options_.prefetch ? options_.prefetch : 2 * int64_t(workers);
   return Epoch(std::make_unique<Prefetcher<Source>>(workers, std::min(wanted, batches()), dataset_,
-                                                    options_, buffers_, number, batches()));
+                                                    options_, buffers_, number,
+                                                    Numbers{0, batches()}));
+}
+
+Batch DataLoader::batch(int64_t epoch, int64_t number) const {
+  if (number < 0 || number >= batches()) {
+    throw Error(
+        fmt::format("[DataLoader] batch {} is not there; an epoch has {}", number, batches()));
+  }
+  Epoch one(std::make_unique<Epoch::Source>(dataset_, options_, buffers_, epoch,
+                                            Numbers{number, number + 1}));
+  return *one.begin();
 }
 
 DataLoader::Epoch::Epoch(std::unique_ptr<Source> source) : source_(std::move(source)) {

@@ -53,6 +53,9 @@ class DataLoader {
   // to the loop when it comes to that batch, as a DataError with epoch, batch and item, the
   // original nested in it; a label outside of the set's classes likewise.
   Epoch epoch(int64_t number) const;
+  // Batch `number` of an epoch, made by itself: the same again, if the set and the transform are as
+  // their comments ask. Throws Error for a number outside 0..batches()-1, and what making it does.
+  Batch batch(int64_t epoch, int64_t number) const;
 
   int64_t batches() const;  // in an epoch
   int64_t samples() const;  // in an epoch

@@ -319,24 +319,32 @@ void Module::copy_state(const Module& from) {
 
 // -- calls ----------------------------------------------------------------------------------------
 
-int Module::add_forward_hook(ForwardHook hook) {
-  const int id = hooks_.empty() ? 0 : hooks_.back().first + 1;
-  hooks_.emplace_back(id, std::move(hook));
+namespace {
+
+template <class Hook>
+int added(HookList<Hook>& hooks, Hook hook) {
   structure_changed();
-  return id;
+  return hooks.add(std::move(hook));
 }
 
-void Module::remove_forward_hook(int id) {
-  std::erase_if(hooks_, [id](const auto& entry) { return entry.first == id; });
+template <class Hook>
+void take_out(HookList<Hook>& hooks, int id) {
+  structure_changed();
+  hooks.remove(id);
 }
 
-void Module::run_hooks(const Tensor& output) {
-  if (StepTrace* trace = StepTrace::current()) {
-    trace->add_obstacle(fmt::format("a forward hook of {} is to run in every step", name()));
-  }
-  const auto hooks = hooks_;  // one may add or remove hooks
-  for (const auto& [id, hook] : hooks) hook(*this, output);
+}  // namespace
+
+int Module::add_forward_pre_hook(ForwardPreHook hook) {
+  return added(hooks_->before, std::move(hook));
 }
+int Module::add_forward_hook(ForwardHook hook) { return added(hooks_->behind, std::move(hook)); }
+int Module::add_backward_hook(BackwardHook hook) {
+  return added(hooks_->backward, std::move(hook));
+}
+void Module::remove_forward_pre_hook(int id) { take_out(hooks_->before, id); }
+void Module::remove_forward_hook(int id) { take_out(hooks_->behind, id); }
+void Module::remove_backward_hook(int id) { take_out(hooks_->backward, id); }
 
 void Module::throw_not_one_tensor() const {
   throw Error(fmt::format("[{}] forward does not take one tensor and return one, as this use needs",

@@ -3,10 +3,10 @@
 
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
+#include <adret/layers/hooks.h>
 #include <adret/layers/parameter.h>
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <string>
 #include <typeinfo>
@@ -71,11 +71,19 @@ class Module {
   // Runs forward with one tensor. Throws Error for a layer whose forward is not of that form.
   virtual Tensor call(const Tensor& x) = 0;
 
-  // Called after each forward of this module that returns one tensor. Returns a number to remove
-  // the hook by.
-  using ForwardHook = std::function<void(Module& module, const Tensor& output)>;
+  // Hooks of this module (layers/hooks.h), called in the order they were added: before each call of
+  // forward; behind each that returns one tensor; and in the backward of each such call that was
+  // recorded, those that the module has then. The module must not be moved between a call and its
+  // backward. A clone has no hooks. While there are any, a Step is not replayed. Return a number to
+  // remove the hook by. The call throws Error for hooks that return another number of tensors, and
+  // for a backward hook where forward returns anything but one tensor; the backward ShapeError for
+  // a replacement that is not like the gradient.
+  int add_forward_pre_hook(ForwardPreHook hook);
+  void remove_forward_pre_hook(int id);
   int add_forward_hook(ForwardHook hook);
   void remove_forward_hook(int id);
+  int add_backward_hook(BackwardHook hook);
+  void remove_backward_hook(int id);
 
  protected:
   explicit Module(const std::type_info& type);
@@ -102,8 +110,7 @@ class Module {
   // Takes copies of the state and the modes of a module of the same structure.
   void copy_state(const Module& from);
 
-  bool has_hooks() const { return !hooks_.empty(); }
-  void run_hooks(const Tensor& output);
+  const std::shared_ptr<ModuleHooks>& hooks() const { return hooks_; }
   [[noreturn]] void throw_not_one_tensor() const;
   [[noreturn]] void throw_no_rebuild() const;
 
@@ -124,7 +131,7 @@ class Module {
   std::vector<std::unique_ptr<Module>> children_;
   std::vector<RegisteredParameter> parameters_;
   std::vector<std::unique_ptr<NamedTensor>> buffers_;
-  std::vector<std::pair<int, ForwardHook>> hooks_;
+  std::shared_ptr<ModuleHooks> hooks_ = std::make_shared<ModuleHooks>();
   bool training_ = true;
 };
 
@@ -147,16 +154,16 @@ class Layer : public Module {
   // Calls forward under the layer's name. An Error from inside says which layer it came from.
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
-    using Result = decltype(self().forward(std::forward<Args>(args)...));
+    using Returned = decltype(self().forward(std::forward<Args>(args)...));
+    constexpr bool is_tensor = std::same_as<std::remove_cvref_t<Returned>, Tensor>;
+    using Result = std::conditional_t<is_tensor, Tensor, Returned>;
+    const auto forward = [this](auto&&... each) -> Result {
+      return self().forward(std::forward<decltype(each)>(each)...);
+    };
     const NameScope scope(name().c_str());
     try {
-      if constexpr (std::same_as<std::remove_cvref_t<Result>, Tensor>) {
-        Tensor y = self().forward(std::forward<Args>(args)...);
-        if (has_hooks()) run_hooks(y);
-        return y;
-      } else {
-        return self().forward(std::forward<Args>(args)...);
-      }
+      if (hooks()->empty()) return forward(std::forward<Args>(args)...);
+      return HookedCall(*this, hooks()).template run<Result>(forward, std::forward<Args>(args)...);
     } catch (Error& error) {
       error.set_origin(NameScope::path());
       throw;

@@ -25,7 +25,8 @@ struct EpochReport {
   double images_per_s = 0;  // of training
   double seconds = 0;       // of training, without the evaluation
   double waiting = 0;       // share of the seconds spent waiting for data, in 0..1
-  std::optional<int64_t> skipped_steps = {};  // for gradients that were not finite; of loss scaling
+  // For losses or gradients that were not finite; with loss scaling, or where the trainer skips.
+  std::optional<int64_t> skipped_steps = {};
   // Of all epochs so far: by the metric of best weights, whose weights are then those kept, or else
   // by that of early stopping; false where neither watches.
   bool best = false;

@@ -15,13 +15,6 @@ namespace {
 // Other devices are asked for their losses this many batches late, as asking waits for them.
 constexpr size_t batches_read_late = 32;
 
-[[noreturn]] void throw_not_finite(const char* what, double value, int64_t epoch, int64_t batch) {
-  throw Error(
-      fmt::format("[fit] {} is {} in epoch {}, batch {}; lower the learning rate, clip the "
-                  "gradients, or look at the data of that batch",
-                  what, value, epoch, batch));
-}
-
 // Devices other than the CPU take labels as they come, and answer a wrong one with NaN.
 void refuse_wrong_labels(const std::vector<int64_t>& labels, int64_t classes, int64_t epoch,
                          int64_t batch) {
@@ -39,6 +32,9 @@ double read_scalar(const Tensor& scalar) {
   return scalar.dtype() == DType::f64 ? scalar.item<double>()
                                       : double(scalar.to(DType::f32).item());
 }
+
+// The sign of a NaN says nothing.
+std::string text_of(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 size_t place(const Tensor& tensor) { return (tensor.bytes() + 63) / 64 * 64; }
 
@@ -73,6 +69,11 @@ void DeviceReader::read(std::vector<Tensor>& tensors) {
   }
 }
 
+NotFinite::NotFinite(const std::string& what, int64_t epoch, int64_t number)
+    : Error(fmt::format("[fit] {} in epoch {}, batch {}", what, epoch, number)),
+      epoch(epoch),
+      number(number) {}
+
 bool Statistics::are_classes(const Tensor& outputs, const Tensor& targets) const {
   if (outputs.rank() != 2 || !is_floating(outputs.dtype())) return false;
   if (!is_floating(targets.dtype())) return targets.rank() == 1;
@@ -87,17 +88,23 @@ void check_loss(const Tensor& loss) {
                   to_string(TensorView(loss))));
 }
 
-void Statistics::add(const Batch& batch, const Tensor& outputs, const Tensor& targets,
-                     const Tensor& loss) {
-  check_loss(loss);
-  const bool of_classes = are_classes(outputs, targets);
-  losses_.push_back({batch.epoch, batch.number, batch.size(), of_classes, loss.detach(),
-                     of_classes ? outputs.detach() : Tensor(), of_classes ? targets : Tensor()});
-  read_if_due(loss);
+void Statistics::add(const Batch& batch, const BatchResults& results) {
+  check_loss(results.loss);
+  const bool of_classes = are_classes(results.outputs, results.targets);
+  losses_.push_back({.epoch = batch.epoch,
+                     .number = batch.number,
+                     .samples = batch.size(),
+                     .of_classes = of_classes,
+                     .value = results.loss.detach(),
+                     .outputs = of_classes ? results.outputs.detach() : Tensor(),
+                     .targets = of_classes ? results.targets : Tensor(),
+                     .good = results.good,
+                     .ends_step = results.ends_step});
+  read_if_due(results.loss);
 }
 
 void Statistics::add_norm(const Batch& batch, const Tensor& norm) {
-  norms_.push_back({batch.epoch, batch.number, batch.size(), false, norm, {}, {}});
+  norms_.push_back({.epoch = batch.epoch, .number = batch.number, .value = norm});
   read_if_due(norm);
 }
 
@@ -110,7 +117,7 @@ void Statistics::read() {
   std::vector<Tensor> tensors;
   for (std::vector<Pending>* list : {&losses, &norms}) {
     for (const Pending& one : *list) {
-      tensors.insert(tensors.end(), {one.value, one.outputs, one.targets});
+      tensors.insert(tensors.end(), {one.value, one.outputs, one.targets, one.good});
     }
   }
   reader_.read(tensors);
@@ -120,26 +127,32 @@ void Statistics::read() {
       one.value = *next++;
       one.outputs = *next++;
       one.targets = *next++;
+      one.good = *next++;
     }
   }
   for (const Pending& batch : losses) take_loss(batch);
   for (const Pending& step : norms) {
     const double norm = read_scalar(step.value);
     if (!std::isfinite(norm)) {
-      throw_not_finite("the norm of the gradients", norm, step.epoch, step.number);
+      throw NotFinite("the norm of the gradients is " + text_of(norm), step.epoch, step.number);
     }
   }
 }
 
 void Statistics::take_loss(const Pending& batch) {
   const double loss = read_scalar(batch.value);
-  if (!std::isfinite(loss)) {
-    if (batch.of_classes && std::isnan(loss) && !is_floating(batch.targets.dtype())) {
-      refuse_wrong_labels(batch.targets.to(DType::i64).to_vector<int64_t>(), batch.outputs.size(1),
-                          batch.epoch, batch.number);
-    }
-    if (options_.training) throw_not_finite("the loss", loss, batch.epoch, batch.number);
+  if (std::isnan(loss) && batch.of_classes && !is_floating(batch.targets.dtype())) {
+    refuse_wrong_labels(batch.targets.to(DType::i64).to_vector<int64_t>(), batch.outputs.size(1),
+                        batch.epoch, batch.number);
   }
+  const bool good = !batch.good.defined() || batch.good.item<bool>();
+  if (options_.training && !options_.goes_on && !(good && std::isfinite(loss))) {
+    throw NotFinite(
+        std::isfinite(loss) ? "a gradient is not finite" : "the loss is " + text_of(loss),
+        batch.epoch, batch.number);
+  }
+  if (!good && batch.ends_step) ++skipped_;
+  if (options_.goes_on && !std::isfinite(loss)) return;
   loss_.add(loss, batch.samples);
   if (!batch.of_classes) return;
   const Hits hits = top_k_hits(batch.outputs, batch.targets);

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <adret/core/backend.h>
+#include <adret/core/error.h>
 #include <adret/data/dataset.h>
 #include <adret/train/metrics.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace adret {
@@ -27,6 +30,21 @@ struct StatisticsOptions {
   Device device;         // of the model
   bool training = true;  // a loss that is not finite is an error; a mere evaluation reports it
   int64_t classes = 0;   // of the data set; 0: floating targets are no shares of classes
+  bool goes_on = false;  // a step that is not good is counted, its loss is not
+};
+
+// What a batch gave.
+struct BatchResults {
+  Tensor outputs, targets, loss;
+  Tensor good = {};  // a boolean scalar (StepGuard::good), or undefined
+  bool ends_step = true;
+};
+
+// A batch of a training was not finite.
+class NotFinite : public Error {
+ public:
+  NotFinite(const std::string& what, int64_t epoch, int64_t number);
+  int64_t epoch, number;
 };
 
 // Throws ShapeError for a loss that is no scalar.
@@ -40,10 +58,10 @@ class Statistics {
       : options_(options), reader_(options.device) {}
 
   // Throws ShapeError as check_loss.
-  void add(const Batch& batch, const Tensor& outputs, const Tensor& targets, const Tensor& loss);
+  void add(const Batch& batch, const BatchResults& results);
   // The norm of the gradients of the step that ends with the batch; it has to be finite.
   void add_norm(const Batch& batch, const Tensor& norm);
-  // Reads what is left. Throws Error for a loss or norm that is not finite.
+  // Reads what is left. Throws NotFinite for the first loss, step or norm that is not.
   void read();
 
   double loss() const { return loss_.value(); }
@@ -51,13 +69,15 @@ class Statistics {
     return hits_.samples ? std::optional(hits_.rate()) : std::nullopt;
   }
   int64_t samples() const { return loss_.samples(); }
+  int64_t skipped_steps() const { return skipped_; }
 
  private:
   struct Pending {
-    int64_t epoch, number, samples;
-    bool of_classes;  // `outputs` are logits and `targets` labels, or shares of the classes
-    Tensor value;     // loss or norm
-    Tensor outputs, targets;
+    int64_t epoch = 0, number = 0, samples = 0;
+    bool of_classes = false;  // `outputs` are logits and `targets` labels, or shares of the classes
+    Tensor value;             // loss or norm
+    Tensor outputs, targets, good;
+    bool ends_step = true;
   };
   bool are_classes(const Tensor& outputs, const Tensor& targets) const;
   void read_if_due(const Tensor& latest);
@@ -68,6 +88,7 @@ class Statistics {
   std::vector<Pending> losses_, norms_;
   Mean loss_;
   Hits hits_;
+  int64_t skipped_ = 0;
 };
 
 }  // namespace adret

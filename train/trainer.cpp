@@ -83,14 +83,19 @@ Trainer::Trainer(Module& model, Optimizer& optimizer, TrainerOptions options)
 Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options)
     : model_(model), options_(checked(std::move(options))), optimizers_(std::move(optimizers)) {
   check_optimizers(optimizers_.size(), options_);
-  if (options_.loss_scale) scaler_.emplace(optimizers_[0].optimizer, *options_.loss_scale);
-  if (options_.average) {
-    std::vector<Optimizer*> all;
-    for (const ScheduledOptimizer& one : optimizers_) all.push_back(&one.optimizer);
-    average_.emplace(model, all, *options_.average);
+  std::vector<Optimizer*> all;
+  for (const ScheduledOptimizer& one : optimizers_) all.push_back(&one.optimizer);
+  if (options_.loss_scale) {
+    scaler_.emplace(*all[0], *options_.loss_scale);
+  } else if (options_.non_finite != NonFinite::unguarded) {
+    guard_.emplace(model, all, StepGuardOptions{.goes_on = options_.non_finite == NonFinite::skip});
   }
-  step_ = std::make_unique<TrainingStep>(model_, optimizers_, options_, loss_scaler(),
-                                         averages_epochs() ? nullptr : average());
+  if (options_.average) average_.emplace(model, all, *options_.average);
+  step_ = std::make_unique<TrainingStep>(
+      model_, optimizers_, options_,
+      TrainingStep::Helpers{.scaler = loss_scaler(),
+                            .guard = guard(),
+                            .average = averages_epochs() ? nullptr : average()});
 }
 
 Trainer::~Trainer() = default;
@@ -119,6 +124,7 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
   const GradMode recording(true);
   if (!model_.training()) model_.train();
   stopping_ = false;
+  if (guard_) guard_->reset();
   best_weights_.reset();
   if (const auto& options = options_.early_stopping)
     patience_.emplace(options->metric, options->min_delta);
@@ -139,9 +145,24 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
 
 EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
                                  const TrainerCallbacks& callbacks) {
+  try {
+    return make_steps(loader, epoch, callbacks);
+  } catch (const NotFinite& found) {
+    if (guard_) throw Error(step_->explain(loader, found));
+    throw Error(
+        fmt::format("{}; lower the learning rate, clip the gradients, or look at the data of that "
+                    "batch",
+                    found.what()));
+  }
+}
+
+EpochReport Trainer::make_steps(const DataLoader& loader, int64_t epoch,
+                                const TrainerCallbacks& callbacks) {
   const double start = options_.clock();
   const LossScaleState scale = scaler_ ? scaler_->state() : LossScaleState();
-  Statistics statistics({.device = model_.device(), .classes = loader.dataset().num_classes()});
+  const bool skips = guard_ && options_.non_finite == NonFinite::skip;
+  Statistics statistics(
+      {.device = model_.device(), .classes = loader.dataset().num_classes(), .goes_on = skips});
   int64_t samples = 0;
   DataLoader::Epoch batches = loader.epoch(epoch);
   for (const Batch& batch : batches) {
@@ -166,7 +187,15 @@ EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
       .images_per_s = seconds > 0 ? double(samples) / seconds : 0,
       .seconds = seconds,
       .waiting = seconds > 0 ? std::clamp(batches.waited_seconds() / seconds, 0.0, 1.0) : 0};
-  if (scaler_) count_skipped(report, scale, (loader.batches() - 1) / options_.accumulate + 1);
+  const int64_t steps = (loader.batches() - 1) / options_.accumulate + 1;
+  if (scaler_) count_skipped(report, scale, steps);
+  if (skips) report.skipped_steps = statistics.skipped_steps();
+  if (skips && statistics.skipped_steps() == steps) {
+    throw Error(
+        fmt::format("[fit] no step of epoch {} had a finite loss and finite gradients; set "
+                    "non_finite to NonFinite::stop to learn why",
+                    epoch));
+  }
   return report;
 }
 
@@ -214,7 +243,8 @@ Evaluation Trainer::evaluate(const DataLoader& loader) {
   for (const Batch& batch : loader.epoch(0)) {
     const Tensor targets = batch.targets.to(device);
     const Tensor outputs = model_.call(batch.inputs.to(device));
-    statistics.add(batch, outputs, targets, options_.loss(outputs, targets));
+    statistics.add(
+        batch, {.outputs = outputs, .targets = targets, .loss = options_.loss(outputs, targets)});
   }
   statistics.read();
   return {.loss = statistics.loss(),

@@ -7,6 +7,7 @@
 #include <adret/optim/loss_scale.h>
 #include <adret/optim/lr_schedule.h>
 #include <adret/optim/optimizer.h>
+#include <adret/optim/step_guard.h>
 #include <adret/train/early_stopping.h>
 #include <adret/train/progress.h>
 #include <adret/train/report.h>
@@ -24,6 +25,19 @@ namespace adret {
 // The mean over a batch, a scalar.
 using LossFunction = std::function<Tensor(const Tensor& outputs, const Tensor& targets)>;
 
+// What becomes of a step whose loss or gradients are not finite.
+enum class NonFinite {
+  // It changes nothing, nor do the steps behind it until the host sees it. Then it is made again
+  // under FindNonFinite, and an Error names the function and module where the first such value came
+  // up, the learning rates and the batch's samples.
+  stop,
+  skip,  // it changes nothing, is counted, and training goes on
+  // An Error, from the loss and, when clipping, the norm of the gradients alone. What is found
+  // late,
+  // on devices other than the CPU, has changed the weights by then.
+  unguarded
+};
+
 struct TrainerOptions {
   int64_t epochs = 1;
   // Above 1 to go on with a run: orders, rates and dropout are those of its remaining epochs.
@@ -33,8 +47,11 @@ struct TrainerOptions {
   int64_t accumulate = 1;
   LrSchedule schedule = {};  // of the step from 0; unset: the optimizer's rates stay
   double clip_norm = 0;      // of all gradients together; 0: no clipping
-  // For f16: steps whose gradients are not finite are skipped and counted, not an error.
+  // For f16: steps whose gradients are not finite are skipped and counted, not an error, whatever
+  // non_finite says; a loss that is not is an error as when unguarded.
   std::optional<LossScaleOptions> loss_scale = {};
+  // Guarded steps read all gradients once more (StepGuard).
+  NonFinite non_finite = NonFinite::stop;
   // Of labels (N), or shares of the classes (N, C). With label smoothing:
   //   [](const Tensor& x, const Tensor& y) {
   //     return cross_entropy(x, y, {.label_smoothing = 0.1});
@@ -50,9 +67,8 @@ struct TrainerOptions {
   int64_t average_from = 1;
   std::optional<EarlyStoppingOptions> early_stopping = {};
   std::optional<BestWeightsOptions> best_weights = {};
-  // How steps are made. Automatic: on the CPU eagerly, so that a loss that is not finite is found
-  // before the weights change, elsewhere replayed (Note [Replayed steps]) where that can be;
-  // Trainer::step_report tells.
+  // How steps are made. Automatic: on the CPU eagerly, elsewhere replayed (Note [Replayed steps])
+  // where that can be; Trainer::step_report tells.
   StepMode mode = StepMode::automatic;
   std::function<double()> clock = steady_seconds;
 };
@@ -91,10 +107,10 @@ class Trainer {
   // reports. Random numbers of a step depend on the seed and the step alone, so validation changes
   // nothing. A model in evaluation is set to training; layers put into evaluation by themselves
   // stay so. The model ends with its own weights, or the best ones if they are to be restored.
-  // Throws Error naming epoch and batch for a loss or a norm of the gradients that is not
-  // finite, before the step is made on the CPU; for early stopping or best weights without a
-  // validation set; when loss scaling skipped a whole epoch at its lowest scale; CheckpointError
-  // when best weights cannot be saved; and what the loader and the model throw.
+  // Throws Error naming epoch and batch for a loss or gradients that are not finite (NonFinite),
+  // after which one may go on; for early stopping or best weights without a validation set; when a
+  // whole epoch was skipped, with loss scaling at its lowest scale; CheckpointError when best
+  // weights cannot be saved; and what the loader and the model throw.
   std::vector<EpochReport> fit(const DataLoader& train, const TrainerCallbacks& callbacks = {});
   std::vector<EpochReport> fit(const DataLoader& train, const DataLoader& validation,
                                const TrainerCallbacks& callbacks = {});
@@ -117,7 +133,10 @@ class Trainer {
                                const TrainerCallbacks& callbacks);
   EpochReport train_epoch(const DataLoader& loader, int64_t epoch,
                           const TrainerCallbacks& callbacks);
+  EpochReport make_steps(const DataLoader& loader, int64_t epoch,
+                         const TrainerCallbacks& callbacks);
   void count_skipped(EpochReport& report, const LossScaleState& before, int64_t steps) const;
+  StepGuard* guard() { return guard_ ? &*guard_ : nullptr; }
   void judge(const DataLoader& train, const DataLoader& validation, EpochReport& report);
   bool averages_epochs() const { return options_.average && options_.average->uniform; }
   void keep_best(EpochReport& report);
@@ -126,6 +145,7 @@ class Trainer {
   TrainerOptions options_;
   std::vector<ScheduledOptimizer> optimizers_;
   std::optional<LossScaler> scaler_;
+  std::optional<StepGuard> guard_;
   std::optional<WeightAverage> average_;
   std::optional<BestEpoch> patience_, best_;  // of early stopping, of the weights
   std::unique_ptr<Snapshot> best_weights_;

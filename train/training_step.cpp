@@ -25,24 +25,24 @@ StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, 
 }
 
 TrainingStep::TrainingStep(Module& model, const std::vector<ScheduledOptimizer>& optimizers,
-                           const TrainerOptions& options, LossScaler* scaler,
-                           WeightAverage* average)
+                           const TrainerOptions& options, const Helpers& helpers)
     : model_(model),
       optimizers_(optimizers),
       options_(options),
-      scaler_(scaler),
-      average_(average),
+      with_(helpers),
       step_(
           [this](const Tensor& inputs, const Tensor& targets) {
             Results results = learn(inputs, targets, [](const Results&) {});
             std::vector<Tensor> list = {std::move(results.outputs), std::move(results.loss)};
+            if (with_.guard) list.push_back(std::move(results.good));
             list.insert(list.end(), results.norms.begin(), results.norms.end());
             return list;
           },
-          {.mode = options.mode}) {}
+          {.mode = options.mode}) {
+  if (with_.guard) with_.guard->find_buffers();  // the average has moved some
+}
 
-// The CPU has a loss as soon as it is computed, so that a bad one need not reach the weights.
-bool TrainingStep::looks_between() const {
+bool TrainingStep::is_eager() const {
   return options_.mode == StepMode::eager ||
          (options_.mode == StepMode::automatic && model_.device().is_cpu());
 }
@@ -53,45 +53,82 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
   part_ = part;
   const Device device = model_.device();
   const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
-  if (looks_between()) {
-    size_t norms = 0;
+  if (!is_eager()) {
+    const std::vector<Tensor> list = step_.run({inputs, targets}, variant_of(part));
+    const auto norms = list.begin() + (with_.guard ? 3 : 2);
+    const Results results{.outputs = list[0],
+                          .loss = list[1],
+                          .good = with_.guard ? list[2] : Tensor(),
+                          .norms = {norms, list.end()}};
+    add(batch, results, targets, statistics);
+    for (const Tensor& norm : results.norms) statistics.add_norm(batch, norm);
+  } else if (with_.guard) {
+    Results results = learn(inputs, targets, [](const Results&) {});
+    if (!device.is_cpu()) results.good = results.good.clone();  // it is read late
+    add(batch, results, targets, statistics);
+  } else {
+    // So that what is bad need not reach the weights, where the host sees it at once.
     learn(inputs, targets, [&](const Results& results) {
-      if (results.norms.empty())
-        return statistics.add(batch, results.outputs, targets, results.loss);
-      statistics.add_norm(batch, results.norms[norms++]);
+      if (results.norms.empty()) return add(batch, results, targets, statistics);
+      statistics.add_norm(batch, results.norms.back());
     });
-    return;
   }
-  const std::vector<Tensor> results = step_.run({inputs, targets}, variant_of(part));
-  statistics.add(batch, results[0], targets, results[1]);
-  for (size_t i = 2; i < results.size(); ++i) statistics.add_norm(batch, results[i]);
 }
 
-TrainingStep::Results TrainingStep::learn(const Tensor& inputs, const Tensor& targets,
-                                          const Look& look) {
+void TrainingStep::add(const Batch& batch, const Results& results, const Tensor& targets,
+                       Statistics& statistics) const {
+  statistics.add(batch, {.outputs = results.outputs,
+                         .targets = targets,
+                         .loss = results.loss,
+                         .good = results.good,
+                         .ends_step = part_.last});
+}
+
+TrainingStep::Results TrainingStep::forward(const Tensor& inputs, const Tensor& targets) {
   if (part_.first) {
     for (const ScheduledOptimizer& one : optimizers_) one.optimizer.zero_grad();
   }
   Results results{.outputs = model_.call(inputs)};
   results.loss = options_.loss(results.outputs, targets);
   check_loss(results.loss);
+  return results;
+}
+
+void TrainingStep::backward(const Tensor& loss) {
+  const Tensor share = part_.weight == 1 ? loss : loss * part_.weight;
+  (with_.scaler ? with_.scaler->scale(share) : share).backward();
+}
+
+TrainingStep::Results TrainingStep::learn(const Tensor& inputs, const Tensor& targets,
+                                          const Look& look) {
+  StepGuard* const guard = with_.guard;
+  if (guard && part_.first) guard->begin();
+  Results results = forward(inputs, targets);
   look(results);
-  const Tensor share = part_.weight == 1 ? results.loss : results.loss * part_.weight;
-  (scaler_ ? scaler_->scale(share) : share).backward();
-  if (part_.last) update(results, look);
+  backward(results.loss);
+  if (guard) guard->add_loss(results.loss);
+  if (part_.last) {
+    update(results, look);
+  } else if (guard) {
+    results.good = guard->good();
+  }
   return results;
 }
 
 void TrainingStep::update(Results& results, const Look& look) {
-  if (scaler_) scaler_->unscale();
+  if (with_.scaler) with_.scaler->unscale();
+  if (with_.guard) results.good = with_.guard->decide();
   for (const ScheduledOptimizer& one : optimizers_) {
     if (options_.clip_norm > 0) {
-      results.norms.push_back(one.optimizer.clip_norm(options_.clip_norm));
-      look(results);
+      const Tensor norm = one.optimizer.clip_norm(options_.clip_norm);
+      if (!with_.guard) {
+        results.norms.push_back(norm);
+        look(results);
+      }
     }
     one.optimizer.step();
   }
-  if (average_) average_->update();
+  if (with_.average) with_.average->update(results.good);
 }
 
 void TrainingStep::set_rates(int64_t step) {

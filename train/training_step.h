@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace adret {
@@ -26,9 +27,15 @@ StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, 
 
 class TrainingStep {
  public:
-  // `scaler` and `average` may be null. All must outlive this.
+  // What may be null.
+  struct Helpers {
+    LossScaler* scaler = nullptr;
+    StepGuard* guard = nullptr;
+    WeightAverage* average = nullptr;
+  };
+  // All must outlive this.
   TrainingStep(Module& model, const std::vector<ScheduledOptimizer>& optimizers,
-               const TrainerOptions& options, LossScaler* scaler, WeightAverage* average);
+               const TrainerOptions& options, const Helpers& helpers);
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
@@ -36,26 +43,35 @@ class TrainingStep {
   void run(const Batch& batch, const StepPart& part, Statistics& statistics);
   // Of the batches like the last one.
   const StepReport& report() const { return step_.report(); }
+  // What to say of a batch that was not finite, when nothing has changed since the step that it
+  // belongs to began: that step is made again under FindNonFinite, up to this batch and but for
+  // the optimizers; nothing changes by that either.
+  std::string explain(const DataLoader& loader, const NotFinite& found);
 
  private:
-  // What a batch leaves to be read: outputs and loss, and the norms of clipped gradients.
+  // What a batch leaves to be read: outputs and loss, and good() of a guard or else the norms of
+  // clipped gradients.
   struct Results {
-    Tensor outputs, loss;
+    Tensor outputs, loss, good;
     std::vector<Tensor> norms;
   };
   using Look = std::function<void(const Results&)>;
+  void add(const Batch& batch, const Results& results, const Tensor& targets,
+           Statistics& statistics) const;
+  Results forward(const Tensor& inputs, const Tensor& targets);
+  void backward(const Tensor& loss);
   // `look` sees the loss before it is walked backwards, and the norms before the weights change.
   Results learn(const Tensor& inputs, const Tensor& targets, const Look& look);
   void update(Results& results, const Look& look);
   void set_rates(int64_t step);
-  bool looks_between() const;
+  bool is_eager() const;
   int64_t variant_of(const StepPart& part);
+  std::string cause(const Batch& batch, const StepPart& part);
 
   Module& model_;
   const std::vector<ScheduledOptimizer>& optimizers_;
   const TrainerOptions& options_;
-  LossScaler* scaler_;
-  WeightAverage* average_;
+  Helpers with_;
   StepPart part_;  // of the batch under way
   std::vector<StepPart> variants_;
   Step step_;

@@ -4,10 +4,12 @@
 #include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/optim/move_together.h>
 #include <adret/train/weight_average.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 namespace adret {
@@ -36,6 +38,14 @@ WeightAverage::WeightAverage(Module& model, const std::vector<Optimizer*>& optim
   check_parameters(optimizers);
   for (Optimizer* optimizer : optimizers) add_arena(optimizer->arena());
   add_buffers();
+  const Device device = parts_.front().average.device();
+  const TensorOptions words{.dtype = DType::i64, .device = device};
+  columns_ = Tensor::ones({kernels::segment_columns}, {.dtype = DType::boolean, .device = device});
+  zero_ = Tensor::zeros({}, words);
+  updates_ = Tensor::zeros({int64_t(parts_.size())}, words);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].updates = updates_.alias({}, i * sizeof(int64_t));
+  }
 }
 
 void WeightAverage::check_parameters(const std::vector<Optimizer*>& optimizers) const {
@@ -60,54 +70,44 @@ void WeightAverage::check_parameters(const std::vector<Optimizer*>& optimizers) 
 }
 
 void WeightAverage::add_arena(ParameterArena& arena) {
-  Part part{.arena = &arena, .average = arena.make_state()};
-  part.updates = Tensor::zeros({}, {.dtype = DType::i64, .device = arena.device()});
+  const Part part{.arena = &arena, .average = arena.make_state()};
   for (size_t i = 0; i < arena.parameters().size(); ++i) {
     write(arena.state_of(part.average, i), arena.parameters()[i]->exact());
   }
-  parts_.push_back(std::move(part));
+  parts_.push_back(part);
 }
 
 // The buffers move into an arena, as an optimizer moves the parameters (Note [Arenas]).
 void WeightAverage::add_buffers() {
-  std::vector<kernels::Segment> table;
-  int64_t value_bytes = 0, average_bytes = 0;
-  const auto behind = [](int64_t bytes, DType dtype, int64_t length) {
-    return bytes + (length * int64_t(size_of(dtype)) + 511) / 512 * 512;
-  };
+  std::vector<Tensor> floating;
   for (const NamedTensor& buffer : model_.named_buffers()) {
-    const DType dtype = buffer.tensor.dtype();
-    if (!is_floating(dtype)) continue;
-    const int64_t length = buffer.tensor.numel();
-    table.push_back({.value_offset = value_bytes,
-                     .state_offset = average_bytes,
-                     .length = length,
-                     .dtype = int64_t(dtype)});
-    value_bytes = behind(value_bytes, dtype, length);
-    average_bytes = behind(average_bytes, wide(dtype), length);
+    if (!is_floating(buffer.tensor.dtype())) continue;
+    floating.push_back(buffer.tensor);
     buffers_.push_back({.buffer = buffer});
   }
   if (buffers_.empty()) return;
+  Part part{.values = move_together(floating)};
+  std::vector<kernels::Segment> table;
+  int64_t average_bytes = 0;
+  for (const Tensor& tensor : floating) {
+    table.push_back({.value_offset = int64_t(tensor.byte_offset() - part.values.byte_offset()),
+                     .state_offset = average_bytes,
+                     .length = tensor.numel(),
+                     .dtype = int64_t(tensor.dtype())});
+    average_bytes += (tensor.numel() * int64_t(size_of(wide(tensor.dtype()))) + 511) / 512 * 512;
+  }
   const Device device = model_.device();
-  const TensorOptions bytes{.dtype = DType::u8, .device = device},
-      words{.dtype = DType::i64, .device = device};
-  const Part part{
-      .values = Tensor::zeros({value_bytes}, bytes),
-      .segments = Tensor::empty({int64_t(table.size()), kernels::segment_columns}, words),
-      .average = Tensor::zeros({average_bytes}, bytes),
-      .updates = Tensor::zeros({}, words)};
+  part.segments = Tensor::empty({int64_t(table.size()), kernels::segment_columns},
+                                {.dtype = DType::i64, .device = device});
+  part.average = Tensor::zeros({average_bytes}, {.dtype = DType::u8, .device = device});
   upload(part.segments, table.data());
   for (size_t i = 0; i < buffers_.size(); ++i) {
     auto& [buffer, place, average] = buffers_[i];
-    const Tensor& tensor = buffer.tensor;
-    place = part.values.segment(tensor.shape(), size_t(table[i].value_offset), tensor.dtype());
+    place = floating[i].detach();
     average =
-        part.average.segment(tensor.shape(), size_t(table[i].state_offset), wide(tensor.dtype()));
-    write(place, tensor);
-    write(average, tensor);
-    tensor.rebind(place);
+        part.average.segment(place.shape(), size_t(table[i].state_offset), wide(place.dtype()));
+    write(average, place);
   }
-  structure_changed();
   parts_.push_back(part);
 }
 
@@ -134,16 +134,35 @@ void WeightAverage::prepare() const {
   }
 }
 
-void WeightAverage::update() {
+// Segments without length are averaged as little as a step that did not happen, which is not
+// counted either.
+void WeightAverage::update(const Tensor& good) {
   const FunctionScope scope("weight average");
+  const NoGrad no_grad;
   prepare();
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { prepare(); });
+  if (!good.defined()) return average_all(false);
+  constexpr size_t column = offsetof(kernels::Segment, length) / sizeof(int64_t);
+  run(kernels::Copy{.x = good, .y = columns_.alias({}, column)});
+  const Tensor before = updates_.clone();
+  average_all(true);
+  run(kernels::Select{.condition = good, .a = updates_, .b = before, .y = updates_});
+}
+
+void WeightAverage::average_all(bool guarded) const {
   for (const Part& part : parts_) {
+    Tensor segments = part.arena ? part.arena->segments() : part.segments;
+    if (guarded) {
+      const Tensor table =
+          Tensor::empty(segments.shape(), {.dtype = segments.dtype(), .device = segments.device()});
+      run(kernels::Select{.condition = columns_, .a = segments, .b = zero_, .y = table});
+      segments = table;
+    }
     run(kernels::AverageWeights{.values = part.arena ? part.arena->values() : part.values,
                                 .masters = part.arena ? part.arena->masters() : Tensor(),
                                 .average = part.average,
                                 .updates = part.updates,
-                                .segments = part.arena ? part.arena->segments() : part.segments,
+                                .segments = segments,
                                 .decay = options_.decay,
                                 .warm_up = options_.warm_up,
                                 .uniform = options_.uniform});

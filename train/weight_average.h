@@ -42,8 +42,9 @@ class WeightAverage {
   WeightAverage(Module& model, const std::vector<Optimizer*>& optimizers,
                 const WeightAverageOptions& options = {});
 
-  // Throws Error while the averages are in the model.
-  void update();
+  // Throws Error while the averages are in the model. With `good`, a boolean scalar on the device
+  // (StepGuard::good), that is false nothing changes.
+  void update(const Tensor& good = {});
   // Reads the device: waits for it.
   int64_t updates() const;
 
@@ -64,12 +65,16 @@ class WeightAverage {
   void add_buffers();
   void check_buffers() const;
   void prepare() const;
+  void average_all(bool guarded) const;
   void write_averages() const;
 
   Module& model_;
   WeightAverageOptions options_;
   std::vector<Part> parts_;
   std::vector<Buffer> buffers_;
+  Tensor updates_;  // i64, one for each part
+  Tensor columns_;  // boolean, a column of Segment each: true, but of `length` that of update()
+  Tensor zero_;     // i64
   bool in_model_ = false;
 };
 

@@ -72,6 +72,23 @@ TEST(Backward, FreesAChainThatNobodyWalked) {
   EXPECT_NO_FATAL_FAILURE(y = Tensor());
 }
 
+// pytorch/pytorch#39522.
+TEST(Backward, AThousandForwardsWithoutItTakeNoMoreMemoryThanOne) {
+  const MemoryPool& pool = backend_for(Device::cpu()).services().pool();
+  Tensor weight = Tensor::full({64}, 0.5);
+  weight.set_requires_grad(true);
+  const auto forward = [&] {
+    Tensor y = weight;
+    for (int i = 0; i < 20; ++i) y = y * weight + 1;
+    return sum(y);
+  };
+  forward();
+  const MemoryStats before = pool.stats();
+  for (int i = 0; i < 1000; ++i) forward();
+  EXPECT_EQ(pool.stats().current, before.current);
+  EXPECT_EQ(pool.stats().reserved, before.reserved);
+}
+
 TEST(Backward, FreesTheGraphUnlessItIsRetained) {
   Tensor x = leaf({3});
   const Tensor y = x * x;
@@ -355,6 +372,19 @@ TEST(GradBuffer, IsTheParametersPlaceInItsArenaWhileThatIsFree) {
   // grad() must not write there.
   grad({sum(x * 100)}, {x});
   EXPECT_EQ(x.grad().to_vector(), (Values{3, 5}));
+}
+
+// huggingface/candle#2168, #3568: a kernel that was run by hand is no part of the graph, and
+// nothing behind it gets a gradient unnoticed.
+TEST(Node, AKernelWithoutOneIsNoticedWhenAGradientIsAskedForThroughIt) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = Tensor::empty({2});
+  run(kernels::Unary{.x = x * 2.0, .y = y, .op = kernels::UnaryOp::exp});
+  EXPECT_FALSE(y.requires_grad());
+  expect_error<Error>([&] { return sum(y).backward(), 0; },
+                      "[backward] the tensor () has no graph: nothing it was computed from "
+                      "requires a gradient, or it was computed under NoGrad");
+  expect_error<Error>([&] { return grad({sum(y)}, {x}); }, "[grad] the tensor () has no graph");
 }
 
 }  // namespace

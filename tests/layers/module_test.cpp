@@ -6,6 +6,7 @@
 #include <adret/layers/activation.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
+#include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -148,6 +149,34 @@ TEST(Module, ATiedParameterIsOneAndGetsBothGradients) {
   const Tied copy = model.clone();
   EXPECT_EQ(copy.parameters().size(), 1u);
   EXPECT_EQ(copy.in.weight.value.to_vector(), model.out.value.to_vector());
+}
+
+TEST(Module, ATieOutlivesClonesAndConversions) {
+  const auto expect_tied = [](Tied& model) {
+    EXPECT_EQ(model.parameters().size(), 1u);
+    EXPECT_EQ(&model.out, &model.in.weight);
+    Sgd optimizer(model, {.lr = 0.5});
+    optimizer.zero_grad();
+    sum(model(Tensor::ones({1, 2}, {.dtype = model.out.value.dtype()}))).backward();
+    optimizer.step();
+    EXPECT_EQ(model.in.weight.value.data(), model.out.value.data());
+  };
+  Tied model;
+  model.in.weight.set_requires_grad(false);
+  Tied copy = model.clone();
+  EXPECT_FALSE(copy.out.requires_grad());
+  copy.set_requires_grad(true);
+  expect_tied(copy);
+  copy.to(DType::bf16);
+  EXPECT_TRUE(copy.out.master().defined());
+  Tied half = copy.clone();
+  EXPECT_EQ(half.out.master().to_vector(), copy.out.master().to_vector());
+  expect_tied(copy);
+  expect_tied(half);
+  half.to(DType::f64);
+  expect_tied(half);
+  half.to(Device::cpu());
+  expect_tied(half);
 }
 
 TEST(Module, AClonesStateIsEqualAndItsOwn) {

@@ -54,6 +54,15 @@ TEST(Lbfgs, FindsAMinimumAndStaysThere) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(model.values()[i], there[i], 1e-7);
 }
 
+TEST(Lbfgs, LeavesAFrozenParameterAlone) {
+  Parabola model;
+  model.spare.set_requires_grad(false);
+  Lbfgs optimizer(model, {.line_search = LineSearch::strong_wolfe});
+  optimizer.step(model.closure(optimizer, true));
+  EXPECT_EQ(model.spare.value.item<double>(), 5);
+  EXPECT_NEAR(model.values()[0], 0.5, 1e-4);
+}
+
 TEST(Lbfgs, EndsAfterItsIterationsAndEvaluations) {
   Parabola model;
   Lbfgs optimizer(model, {.lr = 1e-3, .max_iter = 3});

@@ -105,6 +105,10 @@ TEST(Optimizer, LeavesParametersWithoutAGradientAlone) {
     int unchanged = 0;
     for (size_t i = 0; i < before.tensors.size(); ++i) {
       const std::string& name = before.tensors[i].name;  // parameters 2 and 3 are idle's
+      if (name == "steps") {
+        const auto steps = after.tensors[i].tensor.to_vector<int64_t>();
+        EXPECT_EQ(steps, (std::vector<int64_t>{2, 2, 1, 1}));
+      }
       if (!name.ends_with(".2") && !name.ends_with(".3")) continue;
       EXPECT_EQ(after.tensors[i].tensor.to_vector(), before.tensors[i].tensor.to_vector()) << name;
       ++unchanged;
@@ -116,6 +120,46 @@ TEST(Optimizer, LeavesParametersWithoutAGradientAlone) {
   });
   check([](Two& m) { return std::make_unique<Adam>(m, AdamOptions{.weight_decay = 0.1}); });
   check([](Two& m) { return std::make_unique<AdamW>(m); });
+  check([](Two& m) { return std::make_unique<NAdam>(m); });
+  check([](Two& m) { return std::make_unique<RAdam>(m); });
+  check([](Two& m) { return std::make_unique<Rmsprop>(m, RmspropOptions{.momentum = 0.5}); });
+  check([](Two& m) { return std::make_unique<Adagrad>(m); });
+  check([](Two& m) { return std::make_unique<Lion>(m); });
+  check([](Two& m) { return std::make_unique<Lamb>(m); });
+}
+
+// Weight decay does not move a frozen parameter either.
+template <class Kind, class Options>
+void expect_frozen(const Options& options) {
+  Two model;
+  Kind optimizer(model, options);
+  const auto step = [&] {
+    sum(model.used(input()) + model.idle(input())).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  };
+  step();
+  model.idle.set_requires_grad(false);
+  const Values weight = model.idle.weight.value.to_vector();
+  const Values used = model.used.weight.value.to_vector();
+  step();
+  EXPECT_EQ(model.idle.weight.value.to_vector(), weight) << optimizer.state().optimizer;
+  EXPECT_NE(model.used.weight.value.to_vector(), used);
+  model.idle.set_requires_grad(true);
+  step();
+  EXPECT_NE(model.idle.weight.value.to_vector(), weight);
+}
+
+TEST(Optimizer, LeavesFrozenParametersAlone) {
+  expect_frozen<Sgd>(SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+  expect_frozen<Adam>(AdamOptions{.weight_decay = 0.1});
+  expect_frozen<AdamW>(AdamWOptions{.weight_decay = 0.1});
+  expect_frozen<NAdam>(NAdamOptions{.weight_decay = 0.1});
+  expect_frozen<RAdam>(RAdamOptions{.weight_decay = 0.1});
+  expect_frozen<Rmsprop>(RmspropOptions{.weight_decay = 0.1});
+  expect_frozen<Adagrad>(AdagradOptions{.weight_decay = 0.1});
+  expect_frozen<Lion>(LionOptions{.weight_decay = 0.1});
+  expect_frozen<Lamb>(LambOptions{.weight_decay = 0.1});
 }
 
 TEST(Optimizer, WorksForFrozenParametersAndThoseThawedLater) {

@@ -161,16 +161,30 @@ std::map<std::string, int> kernels_of(const TrainerOptions& options) {
 
 // On a GPU each costs the host some 5 us.
 TEST(Precision, AddsFewKernelsToAStep) {
-  auto expected = kernels_of({});
+  const auto plain = kernels_of({.non_finite = NonFinite::unguarded});
+  auto expected = plain;
   expected["update_loss_scale"] += 3;
   expected["binary"] += 2 * 3;           // the loss times the scale, and the way back
   expected["average_weights"] += 2 * 3;  // of the parameters, and of the running statistics
   EXPECT_EQ(kernels_of({.loss_scale = LossScaleOptions{}, .average = WeightAverageOptions{}}),
             expected);
-  expected = kernels_of({});
+  expected = plain;
   expected["gradient_norm"] += 3;
   expected["clip_by_norm"] += 3;
-  EXPECT_EQ(kernels_of({.clip_norm = 1}), expected);
+  EXPECT_EQ(kernels_of({.clip_norm = 1, .non_finite = NonFinite::unguarded}), expected);
+  // Of a guarded step: looks at the loss and at the gradients, the decision, the table of segments,
+  // and the buffers before and behind the forward.
+  expected = plain;
+  expected["update_loss_scale"] += 2 * 3;
+  expected["binary"] += 3;
+  expected["select"] += 2 * 3;
+  expected["copy"] += 3;
+  EXPECT_EQ(kernels_of({}), expected);
+  // The average has the floating buffers in a block of their own, and two tables and counts.
+  expected["average_weights"] += 2 * 3;
+  expected["select"] += (1 + 2 + 1) * 3;
+  expected["copy"] += (1 + 1 + 1) * 3;
+  EXPECT_EQ(kernels_of({.average = WeightAverageOptions{}}), expected);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // What keeps a step from being replayed is named, with its place.
+#include <adret/autograd/hooks.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
@@ -109,6 +110,26 @@ TEST(StepObstacles, NamesHooks) {
                 return layer(x.reshape({1, 2}));
               }),
               HasSubstr("a forward hook of Linear is to run in every step"));
+  const auto call = [](Linear& layer) {
+    return refusal([&](const Tensor& x) {
+      const Tensor loss = sum(layer(x.reshape({1, 2})));
+      layer.zero_grad();
+      loss.backward();
+      return loss;
+    });
+  };
+  Linear hooked(2, 1), watched(2, 1), before(2, 1);
+  hooked.add_backward_hook(
+      [](Module&, const auto&, const Tensor&) { return std::vector<Tensor>(); });
+  EXPECT_THAT(call(hooked), HasSubstr("a backward hook of Linear is to run in every step"));
+  before.add_forward_pre_hook([](Module&, const auto&) { return std::vector<Tensor>(); });
+  EXPECT_THAT(call(before), HasSubstr("a forward pre-hook of Linear is to run in every step"));
+  const int id = add_gradient_hook(watched.weight.value, [](const Tensor&) { return Tensor(); });
+  EXPECT_THAT(call(watched), HasSubstr("a gradient hook of leaf is to run in every step"));
+  remove_gradient_hook(watched.weight.value, id);
+  Step step([&](const Tensor& x) { return sum(watched(x)); }, {.mode = StepMode::graph});
+  for (int i = 0; i < 4; ++i) step(Tensor::ones({1, 2}));
+  EXPECT_EQ(step.report().replays, 2);
 }
 
 TEST(StepObstacles, NamesMemoryThatNoKernelWrote) {

@@ -1,0 +1,113 @@
+// What a trainer does with steps that are not finite.
+#include <adret/autograd/ops/reduce.h>
+#include <gmock/gmock.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/non_finite.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+
+class Modes : public testing::TestWithParam<StepMode> {};
+INSTANTIATE_TEST_SUITE_P(NonFinite, Modes, testing::Values(StepMode::eager, StepMode::graph));
+
+TEST_P(Modes, StopBeforeAnythingChangesAndSayWhereItCameFrom) {
+  ExplosiveTraining training({.mode = GetParam()});
+  expect_stops(training);
+}
+
+TEST_P(Modes, StopWithAnAverageClippingAndSeveralBatchesAStep) {
+  ExplosiveTraining training({.accumulate = 2,
+                              .clip_norm = 1,
+                              .average = WeightAverageOptions{.decay = 0.9},
+                              .mode = GetParam()});
+  expect_stops(training, 2);
+}
+
+TEST_P(Modes, SkipTheStepWhenAsked) {
+  ExplosiveTraining training({.epochs = 2,
+                              .non_finite = NonFinite::skip,
+                              .average = WeightAverageOptions{.decay = 0.9},
+                              .mode = GetParam()});
+  const std::vector<EpochReport> reports = training.fit(true);
+  ASSERT_EQ(reports.size(), 2u);
+  for (const EpochReport& report : reports) {
+    EXPECT_EQ(report.skipped_steps, 1);
+    EXPECT_TRUE(std::isfinite(report.train_loss));
+  }
+  const auto odd = size_t(training.odd_batch);
+  ASSERT_EQ(training.before.size(), 11u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(training.before[i] == training.before[i + 1], i == odd) << i;
+  }
+}
+
+TEST_P(Modes, SayWhenAllStepsAreSkipped) {
+  ExplosiveTraining training(
+      {.non_finite = NonFinite::skip,
+       .loss = [](const Tensor& x, const Tensor&) { return sum(x) * HUGE_VAL; },
+       .mode = GetParam()});
+  const auto before = training.bytes();
+  EXPECT_EQ(thrown<Error>([&] { training.fit(false); }),
+            "[fit] no step of epoch 1 had a finite loss and finite gradients; set non_finite to "
+            "NonFinite::stop to learn why");
+  EXPECT_EQ(training.bytes(), before);
+}
+
+TEST_P(Modes, NoticeGradientsOfAFiniteLoss) {
+  // sqrt of 0 is finite, its derivative is not.
+  ExplosiveTraining training(
+      {.loss = [](const Tensor& x, const Tensor&) { return mean(sqrt(x * 0.0) + x); },
+       .mode = GetParam()});
+  const auto before = training.bytes();
+  const std::string text = thrown<Error>([&] { training.fit(false); });
+  EXPECT_THAT(text, HasSubstr("[fit] a gradient is not finite in epoch 1, batch 0"));
+  EXPECT_THAT(text, HasSubstr("[FindNonFinite] fit/sqrt backward"));
+  EXPECT_EQ(training.bytes(), before);
+}
+
+TEST_P(Modes, UnguardedTheWeightsAreLostOrTheLossIsFoundFirst) {
+  ExplosiveTraining training({.non_finite = NonFinite::unguarded, .mode = GetParam()});
+  EXPECT_EQ(thrown<Error>([&] { training.fit(true); }),
+            fmt::format("[fit] the loss is nan in epoch 1, batch {}; lower the learning rate, clip "
+                        "the gradients, or look at the data of that batch",
+                        training.odd_batch));
+}
+
+// A set that gives something else when it is asked again.
+struct Fickle : Dataset {
+  int64_t size() const override { return 4; }
+  Sample get(int64_t) const override {
+    return {Tensor::from({asked++ < 4 ? 90.f : 1.f, 0.f}, {2}), Tensor::from<int32_t>({1}, {})};
+  }
+  mutable int asked = 0;
+};
+
+TEST(NonFiniteStep, ThatIsFiniteTheSecondTimeIsTold) {
+  Explosive model;
+  Adam optimizer(model);
+  Trainer trainer(model, optimizer);
+  EXPECT_THAT(thrown<Error>([&] { trainer.fit(DataLoader(Fickle(), {.batch_size = 4})); }),
+              HasSubstr("Made again with checks: all was finite, so data, model or rounding differ "
+                        "from one run to the next. The batch's samples are 0, 1, 2, 3"));
+}
+
+TEST(DataLoader, MakesABatchOfAnEpochAgain) {
+  for (const int workers : {0, 2}) {
+    const DataLoader loader(points(), {.batch_size = 16, .shuffle = true, .workers = workers});
+    for (const Batch& batch : loader.epoch(3)) {
+      const Batch again = loader.batch(3, batch.number);
+      EXPECT_EQ(again.indices, batch.indices);
+      EXPECT_EQ(again.number, batch.number);
+      EXPECT_EQ(again.inputs.to_vector(), batch.inputs.to_vector());
+    }
+    expect_error<Error>([&] { return loader.batch(1, 3); },
+                        "[DataLoader] batch 3 is not there; an epoch has 3");
+  }
+}
+
+}  // namespace
+}  // namespace adret

@@ -1,0 +1,65 @@
+// A step that was not finite, made again with checks on.
+#include <adret/core/decorators/find_nonfinite.h>
+#include <adret/core/random.h>
+#include <adret/train/snapshot.h>
+#include <adret/train/training_step.h>
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace adret {
+namespace {
+
+// "0.1", or those of all groups of all optimizers.
+std::string rates_of(const std::vector<ScheduledOptimizer>& optimizers) {
+  std::vector<double> rates;
+  for (const ScheduledOptimizer& one : optimizers) {
+    for (size_t group = 0; group < one.optimizer.group_count(); ++group) {
+      rates.push_back(one.optimizer.lr(group));
+    }
+  }
+  return fmt::format("{}", fmt::join(rates, ", "));
+}
+
+}  // namespace
+
+// What forward and backward of a batch throw under the finder; empty: nothing.
+std::string TrainingStep::cause(const Batch& batch, const StepPart& part) {
+  const Device device = model_.device();
+  const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
+  random::begin_step(part.batch);
+  part_ = part;
+  try {
+    const FindNonFinite find;
+    backward(forward(inputs, targets).loss);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::string TrainingStep::explain(const DataLoader& loader, const NotFinite& found) {
+  const StepPart last = step_part(loader, options_.accumulate, found.epoch, found.number);
+  set_rates(last.step);
+  with_.guard->abandon();  // the host may have looked between the batches of the step
+  const Snapshot before(model_);
+  std::string cause_text;
+  std::vector<int64_t> samples;
+  const int64_t first = found.number / options_.accumulate * options_.accumulate;
+  for (int64_t number = first; number <= found.number && cause_text.empty(); ++number) {
+    const Batch batch = loader.batch(found.epoch, number);
+    samples = batch.indices;
+    cause_text = cause(batch, step_part(loader, options_.accumulate, found.epoch, number));
+  }
+  before.restore();
+  for (const ScheduledOptimizer& one : optimizers_) one.optimizer.zero_grad();
+  if (cause_text.empty()) {
+    cause_text = "all was finite, so data, model or rounding differ from one run to the next";
+  }
+  return fmt::format(
+      "{}; nothing was changed by step {}, of learning rate {}. Made again with checks: {}. The "
+      "batch's samples are {}",
+      found.what(), last.step, rates_of(optimizers_), cause_text, fmt::join(samples, ", "));
+}
+
+}  // namespace adret
