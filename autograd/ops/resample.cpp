@@ -20,10 +20,16 @@ struct Sizes {
   int64_t from, to;
 };
 
+// numerator / denominator rounded down, of whole numbers in f64. Half a unit more keeps the
+// quotient away from the integers, which its rounding could miss.
+Tensor whole_quotient(const Tensor& numerator, int64_t denominator) {
+  return floor((numerator + 0.5) / double(denominator));
+}
+
 // The pixel that each of the result's is.
 Tensor nearest(const Sizes& sizes, Device device) {
   const Tensor to = arange(0, double(sizes.to), 1, {.dtype = DType::f64, .device = device});
-  return floor(to * double(sizes.from) / double(sizes.to)).to(DType::i64);
+  return whole_quotient(to * double(sizes.from), sizes.to).to(DType::i64);
 }
 
 // The other ways have a matrix (to, from) of the weights that a result's pixel gives to x's. They
@@ -47,12 +53,12 @@ Tensor bilinear(const Sizes& sizes, const TensorOptions& options, bool align_cor
 }
 
 Tensor mean_of_areas(const Sizes& sizes, const TensorOptions& options) {
-  const auto [to, from] = places(sizes, options);
-  const Tensor begin = floor(to * double(sizes.from) / double(sizes.to));
-  const Tensor end = ceil((to + 1) * double(sizes.from) / double(sizes.to));
-  const Tensor inside =
-      greater_equal(from, begin).to(options.dtype) * less(from, end).to(options.dtype);
-  return inside / (end - begin);
+  const auto [to, from] = places(sizes, {.dtype = DType::f64, .device = options.device});
+  const double size = double(sizes.from), rounding_up = double(sizes.to - 1);
+  const Tensor begin = whole_quotient(to * size, sizes.to);
+  const Tensor end = whole_quotient(affine(to, size, size + rounding_up), sizes.to);
+  const Tensor inside = logical_and(greater_equal(from, begin), less(from, end)).to(DType::f64);
+  return (inside / (end - begin)).to(options.dtype);
 }
 
 void check_sizes(const char* function, const Tensor& x, Size2 size) {
