@@ -3,6 +3,7 @@
 #include <adret/autograd/ops/attention.h>
 #include <adret/autograd/ops/shape.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,14 +58,18 @@ void Problem::mask(Draw& draw) {
   Array values(shape, 1);
   for (const Index& at : indices_of(shape)) {
     const bool seen = at[at.size() - 2] % 5 != 4 && draw.chance(0.7);
-    // Finite large negative ones, as many programs write masks, hide beside any other.
-    values.at(at) = is_boolean ? double(seen) : seen ? draw.number(-2, 2) : -inf;
+    const double hides = draw.one_of<double>({-inf, -inf, -1e4, -1e9});
+    values.at(at) = is_boolean ? double(seen) : seen ? draw.number(-2, 2) : hides;
   }
   options.mask = Tensor::from(values.values, shape);
   if (is_boolean) options.mask = options.mask.to(DType::boolean);
   for (const Index& at : indices_of(visible.shape)) {
-    (is_boolean ? visible : added).at(at) = values.at(at);
-    if (!is_boolean) visible.at(at) = values.at(at) > -inf;
+    if (is_boolean) {
+      visible.at(at) = values.at(at);
+    } else {  // finite ones hide as well, but beside others that are hidden so
+      visible.at(at) = values.at(at) > -inf;
+      added.at(at) = std::max(values.at(at), -4096.0);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Images in other sizes.
 #include <adret/autograd/ops/resample.h>
+#include <adret/autograd/ops/shape.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,6 +47,15 @@ TEST(ResampleProperties, Nearest) {
     });
     expect_resampled(draw, p, y, [&](const Tensor& x) { return interpolate(x, p.size); });
   });
+}
+
+// i * size / size is i, which (i * size) * (1 / size) is not always.
+TEST(ResampleProperties, ToTheSizeThatItHasIsTheSame) {
+  for (int64_t size = 1; size <= 130; ++size) {
+    const Tensor x = sequence({1, size, 1, 1}), column = broadcast_to(x, {1, size, 2, 1});
+    expect_same(interpolate(column, {size, 1}), x);
+    expect_array(adaptive_avg_pool2d(column, {size, 1}), x);
+  }
 }
 
 // Where pixel i of `to` lies among `from` pixels.
