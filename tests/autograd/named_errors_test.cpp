@@ -299,5 +299,22 @@ TEST(NamedErrors, OfIndexingAndCreation) {
   });
 }
 
+TEST(NamedErrors, OfWhatIsMadeOfNumbers) {
+  const TensorOptions integers{.dtype = DType::i32}, truths{.dtype = DType::boolean};
+  const auto refuses = [](const char* name, auto call) {
+    expect_named({name, {}, [=](const Inputs&) { call(); }}, {}, "numbers that make no sense");
+  };
+  refuses("arange", [] { arange(0, 1, 0); });
+  refuses("arange", [=] { arange(0, 3, 1, truths); });
+  refuses("linspace", [] { linspace(0, 1, -1); });
+  refuses("linspace", [=] { linspace(0, 1, 3, truths); });
+  refuses("eye", [] { eye(-1); });
+  refuses("one_hot", [] { one_hot(whole({2}), -1); });
+  refuses("rand", [=] { rand({2}, integers); });
+  refuses("randn", [=] { randn({2}, integers); });
+  refuses("randint", [] { randint(3, 3, {2}); });
+  refuses("randperm", [] { randperm(-1); });
+}
+
 }  // namespace
 }  // namespace adret

@@ -113,8 +113,8 @@ void expect_same(const Tensor& actual, const Tensor& expected);
 
 // -- gradients ----------------------------------------------------------------
 
-// The slope of a random sum of f's elements, along a random direction of all f64 inputs, by the
-// backward pass and by central differences. Inputs of other dtypes are constants.
+// The slope of a random sum of f's elements beside the inputs, along a random direction of all f64
+// ones, by the backward pass and by central differences. Inputs of other dtypes are constants.
 void expect_slope(const TestFunction& f, const Inputs& inputs, Draw& draw, double tolerance = 1e-6);
 
 }  // namespace adret::test
