@@ -58,7 +58,10 @@ class ListFunctions(unittest.TestCase):
         in_words = 'for_random_cases("draw", [](Draw& draw) {});'
         rows, missing = self.survey(properties='{"sine", sine}', drawing_test=in_words)
         self.assertEqual((missing, rows[1][4]), ([], "core/draw_test.cpp"))
-        self.assertEqual(self.survey(properties='{"sine", sine}', elsewhere=("draw",))[1], [])
+        loop = "draw(random_shape(seed), 3)"
+        self.assertEqual(self.survey(properties='{"sine", sine}', elsewhere=("draw",), drawing_test=loop)[1], [])
+        missing = self.survey(elsewhere=("draw",), drawing_test="other(3)")[1]
+        self.assertEqual(missing, ["tools/list_functions: draw: no property test in tests/core/draw_test.cpp"])
 
     def test_a_table_elsewhere_is_no_property_test(self):
         missing = self.survey(properties='{"sine", sine}', drawing_test='{"draw", draw}')[1]
