@@ -1,5 +1,6 @@
 // Shape arithmetic.
 #include <adret/core/error.h>
+#include <adret/core/failing_function.h>
 #include <adret/core/shape.h>
 #include <fmt/core.h>
 
@@ -7,15 +8,22 @@
 #include <ostream>
 
 namespace adret {
+namespace {
+
+[[noreturn]] void refuse(std::string_view function, const std::string& problem) {
+  const std::string own(function);
+  throw ShapeError(fmt::format("[{}] {}", failing_function(own.c_str()), problem));
+}
+
+}  // namespace
 
 Shape::Shape(std::span<const int64_t> sizes) : rank_(int(sizes.size())) {
   if (sizes.size() > size_t(max_rank)) {
-    throw ShapeError(
-        fmt::format("[shape] {} dimensions; a tensor has at most {}", sizes.size(), max_rank));
+    refuse("shape", fmt::format("{} dimensions; a tensor has at most {}", sizes.size(), max_rank));
   }
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());
   for (int64_t size : sizes) {
-    if (size < 0) throw ShapeError(fmt::format("[shape] negative size in {}", to_string(*this)));
+    if (size < 0) refuse("shape", fmt::format("negative size in {}", to_string(*this)));
   }
   check_numel();
 }
@@ -26,16 +34,16 @@ void Shape::check_numel() const {
     // Behind a size of 0 too, as products are taken in any order.
     if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) ||
         product > max_numel) {
-      throw ShapeError(fmt::format("[shape] {} has more elements than memory has addresses for",
-                                   to_string(*this)));
+      refuse("shape",
+             fmt::format("{} has more elements than memory has addresses for", to_string(*this)));
     }
   }
 }
 
 int Shape::resolve_dim(std::string_view function, int dim) const {
   if (dim < -rank_ || dim >= rank_) {
-    throw ShapeError(fmt::format("[{}] dimension {} is out of range for shape {}; wanted {}..{}",
-                                 function, dim, to_string(*this), -rank_, rank_ - 1));
+    refuse(function, fmt::format("dimension {} is out of range for shape {}; wanted {}..{}", dim,
+                                 to_string(*this), -rank_, rank_ - 1));
   }
   return dim < 0 ? dim + rank_ : dim;
 }
@@ -55,8 +63,7 @@ Shape Shape::without(int dim) const {
 
 Shape Shape::inserted(int dim, int64_t size) const {
   if (rank_ == max_rank) {
-    throw ShapeError(
-        fmt::format("[shape] a dimension more than {} of {}", max_rank, to_string(*this)));
+    refuse("shape", fmt::format("a dimension more than {} of {}", max_rank, to_string(*this)));
   }
   Shape result = *this;
   std::copy_backward(sizes_.begin() + dim, sizes_.begin() + rank_,
@@ -84,9 +91,10 @@ Shape broadcast(std::string_view function, const Shape& a, const Shape& b) {
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1) {
-      throw ShapeError(fmt::format(
-          "[{}] shapes {} and {} do not broadcast: dimension {} from the end is {} and {}",
-          function, to_string(a), to_string(b), rank - i, sa, sb));
+      refuse(
+          function,
+          fmt::format("shapes {} and {} do not broadcast: dimension {} from the end is {} and {}",
+                      to_string(a), to_string(b), rank - i, sa, sb));
     }
     result = result.with(i, sa == 1 ? sb : sa);
   }

@@ -1,6 +1,8 @@
 // Making, reading and aliasing of tensors; nothing here computes except through the waist.
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
+#include <adret/core/failing_function.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <fmt/core.h>
@@ -9,9 +11,9 @@ namespace adret {
 
 Tensor Tensor::empty(const Shape& shape, TensorOptions options) {
   auto body = make_intrusive<Body>();
+  body->shape = Shape(shape.span());  // made anew, it is checked: sizes may have been computed
   body->storage = Storage::allocate(size_t(shape.numel()) * size_of(options.dtype), options.device);
   body->version = body->storage;
-  body->shape = shape;
   body->dtype = options.dtype;
   return Tensor(std::move(body));
 }
@@ -20,6 +22,7 @@ Tensor Tensor::zeros(const Shape& shape, TensorOptions options) { return full(sh
 Tensor Tensor::ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
 
 Tensor Tensor::full(const Shape& shape, double value, TensorOptions options) {
+  check_holds("full", value, options.dtype);
   Tensor tensor = empty(shape, options);
   run(kernels::Fill{.y = tensor, .value = value});
   return tensor;
@@ -157,8 +160,9 @@ bool Tensor::is_unique() const {
 
 void Tensor::throw_undefined() {
   throw Error(
-      "[tensor] an undefined tensor was used; assign a value first (optional arguments may stay "
-      "undefined, defined() tells)");
+      fmt::format("[{}] an undefined tensor was used; assign a value first (optional arguments may "
+                  "stay undefined, defined() tells)",
+                  failing_function("tensor")));
 }
 
 }  // namespace adret

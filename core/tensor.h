@@ -34,7 +34,7 @@ class Tensor {
   Tensor() = default;
 
   // -- making ------------------------------------------------------------------------------------
-  // Elements are not initialised.
+  // `empty` initialises nothing; `full` throws ShapeError for a value that the dtype cannot hold.
   static Tensor empty(const Shape& shape, TensorOptions options = {});
   static Tensor zeros(const Shape& shape, TensorOptions options = {});
   static Tensor ones(const Shape& shape, TensorOptions options = {});

@@ -185,6 +185,7 @@ struct PowBackward final : Node {
 }  // namespace
 
 Tensor pow(const Tensor& x, const Tensor& exponent) {
+  const FunctionScope scope("pow");
   Tensor y = binary(BinaryOp::power, x, exponent);
   record<PowBackward>({y}, {x, exponent}, x, exponent, y);
   return y;

@@ -24,7 +24,7 @@ Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // -1, 0 or 1; NaN stays NaN
 Tensor negative(const Tensor& x);
 // min(max(x, low), high); NaN stays NaN, and the derivative at the ends is 1. Throws ShapeError
-// unless low <= high.
+// unless low <= high, and for fractions as bounds of integers.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor square(const Tensor& x);
 // x to a constant power, and elementwise (the gradient of the exponent needs x >= 0).

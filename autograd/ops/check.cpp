@@ -2,6 +2,7 @@
 #include <adret/autograd/ops/check.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
+#include <adret/core/failing_function.h>
 #include <fmt/core.h>
 
 namespace adret::check {
@@ -10,7 +11,7 @@ namespace {
 // The layers on the way out leave the path as it is.
 template <class E>
 [[noreturn]] void fail(const char* function, const std::string& problem) {
-  E error(fmt::format("[{}] {}", function, problem));
+  E error(fmt::format("[{}] {}", failing_function(function), problem));
   if (const std::string path = NameScope::path(); !path.empty()) error.set_origin(path);
   throw error;
 }

@@ -16,7 +16,8 @@ struct Argument {
   const Tensor& tensor;
 };
 
-// Throws ShapeError "[function] problem", with the path of modules the call came from.
+// Throws ShapeError "[function] problem", with the path of modules the call came from. Within
+// another function that the user called, the error has that one's name.
 [[noreturn]] void refuse(const char* function, const std::string& problem);
 [[noreturn]] void refuse_floating(const char* function, Argument x);
 [[noreturn]] void refuse_number(const char* function, Argument x);

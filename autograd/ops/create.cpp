@@ -3,6 +3,7 @@
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/elementary.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
@@ -11,11 +12,19 @@
 namespace adret {
 namespace {
 
+// Integers drop the fractions of what they are counted in.
+void check_reaches(const char* function, double number, DType dtype) {
+  check_holds(function, is_floating(dtype) ? number : std::trunc(number), dtype);
+}
+
 Tensor range(const char* function, int64_t count, kernels::Arange call,
              const TensorOptions& options) {
   const FunctionScope scope(function);
   if (options.dtype == DType::boolean) {
     check::refuse(function, "dtype is boolean, wanted one of numbers");
+  }
+  if (count > 0) {
+    for (const double end : {call.first, call.last}) check_reaches(function, end, options.dtype);
   }
   Tensor y = Tensor::empty({count}, options);
   call.y = y;
@@ -100,6 +109,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOption
   if (low >= high) {
     check::refuse("randint", fmt::format("no integers from {} to before {}", low, high));
   }
+  check_holds("randint", double(low), options.dtype);
+  check_holds("randint", double(high - 1), options.dtype);
   const Tensor drawn =
       uniform(shape, {.dtype = DType::f64, .device = options.device}, double(low), double(high));
   return floor(drawn).to(options.dtype);

@@ -7,7 +7,8 @@
 namespace adret {
 
 // start, start + step, ... before end, as many as ceil((end - start) / step), in any dtype but
-// boolean (integers up to 2^53). Throws ShapeError for a step of 0 or no number.
+// boolean (integers up to 2^53). Throws ShapeError for a step of 0 or no number, and for numbers
+// beyond the dtype's range, as linspace does; integers drop fractions.
 Tensor arange(double start, double end, double step = 1, const TensorOptions& options = {});
 // `count` numbers from start to end, both included, at equal distances; one number is `start`.
 Tensor linspace(double start, double end, int64_t count, const TensorOptions& options = {});
@@ -23,8 +24,7 @@ Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype = DType::f32);
 // new numbers, so a Step that draws is not replayed.
 Tensor rand(const Shape& shape, const TensorOptions& options = {});   // uniform in [0, 1)
 Tensor randn(const Shape& shape, const TensorOptions& options = {});  // normal, drawn on the CPU
-// Integers low..high-1, alike likely, in any dtype that holds them. Throws ShapeError unless low <
-// high.
+// Integers low..high-1, alike likely. Throws ShapeError unless low < high and the dtype holds them.
 Tensor randint(int64_t low, int64_t high, const Shape& shape,
                const TensorOptions& options = {.dtype = DType::i64});
 // 1 with the probability that each element of p is, else 0; p's dtype.

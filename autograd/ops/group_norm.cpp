@@ -194,6 +194,12 @@ NormedSum over_trailing(const Operands& in, const LayerNormOptions& options, boo
   return normalise(in, form);
 }
 
+NormedSum of_sum(const Operands& in, const LayerNormOptions& options, bool centered) {
+  const FunctionScope scope(in.function);
+  check::floating(in.function, {"added", in.added});
+  return over_trailing(in, options, centered);
+}
+
 // -- channels --------------------------------------------------------------------------
 
 Tensor over_places(const Operands& in, int64_t groups, const GroupNormOptions& options) {
@@ -222,12 +228,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, const LayerNormOptions& o
 
 NormedSum layer_norm_of_sum(const Tensor& x, const Tensor& added, const Tensor& weight,
                             const Tensor& bias, const LayerNormOptions& options) {
-  return over_trailing({"layer_norm_of_sum", x, added, weight, bias}, options, true);
+  return of_sum({"layer_norm_of_sum", x, added, weight, bias}, options, true);
 }
 
 NormedSum rms_norm_of_sum(const Tensor& x, const Tensor& added, const Tensor& weight,
                           const LayerNormOptions& options) {
-  return over_trailing({"rms_norm_of_sum", x, added, weight, {}}, options, false);
+  return of_sum({"rms_norm_of_sum", x, added, weight, {}}, options, false);
 }
 
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,

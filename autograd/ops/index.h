@@ -25,7 +25,7 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& indices, const Tensor
 Tensor index_add(const Tensor& x, int dim, const Tensor& indices, const Tensor& source);
 
 // `value` where the mask is true, else x; the mask is boolean and broadcasts to x's shape, else
-// ShapeError.
+// ShapeError. So is a value that x's dtype cannot hold, as -1e9 in f16: take -infinity.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 }  // namespace adret

@@ -5,6 +5,7 @@
 #include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
@@ -53,6 +54,7 @@ void copy_between_devices(const Tensor& to, const Tensor& from) {
 void fill_(const Tensor& x, double value) {
   const FunctionScope scope("fill_");
   check_no_grad("fill_");
+  check_holds("fill_", value, x.dtype());
   run(Fill{.y = x, .value = value});
   raise_version(x);
 }

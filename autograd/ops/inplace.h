@@ -5,8 +5,8 @@
 
 namespace adret {
 
-// Each throws Error outside NoGrad, and ShapeError when shapes or dtypes differ or `to` and `from`
-// share part of their memory.
+// Each throws Error outside NoGrad, and ShapeError when shapes or dtypes differ, `to` and `from`
+// share part of their memory, or x's dtype cannot hold the value.
 void fill_(const Tensor& x, double value);
 void copy_(const Tensor& to, const Tensor& from);  // also between devices
 void add_(const Tensor& to, const Tensor& from);   // DeviceError for two devices

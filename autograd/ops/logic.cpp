@@ -45,10 +45,12 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, double b) {
+  const FunctionScope scope("where");
   return where(condition, a, scalar_like(a, b));
 }
 
 Tensor where(const Tensor& condition, double a, const Tensor& b) {
+  const FunctionScope scope("where");
   return where(condition, scalar_like(b, a), b);
 }
 

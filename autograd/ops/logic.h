@@ -7,8 +7,8 @@
 namespace adret {
 
 // condition ? a : b, element by element; all three broadcast. The condition is boolean, a and b
-// have one dtype, any of them, else ShapeError. The gradient goes to the chosen one alone: NaN or
-// infinity in the other never spoils it.
+// have one dtype, any of them, else ShapeError; a number is one that it holds. The gradient goes to
+// the chosen one alone: NaN or infinity in the other never spoils it.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, double b);
 Tensor where(const Tensor& condition, double a, const Tensor& b);

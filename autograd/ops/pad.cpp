@@ -4,6 +4,7 @@
 #include <adret/autograd/ops/pad.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/kernels/remap_plan.h>
 #include <fmt/core.h>
@@ -130,7 +131,10 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, const PadOptio
                                      paddings.size(), to_string(x.shape())));
   }
   Way way = straight("pad", x, options.mode);
-  way.params.value = options.mode == PadMode::constant ? options.value : 0;
+  if (options.mode == PadMode::constant) {
+    check_holds("pad", options.value, x.dtype());
+    way.params.value = options.value;
+  }
   Shape shape = x.shape();
   for (int d = 0; d < x.rank(); ++d) {
     const Padding& padding = paddings[size_t(d)];
@@ -178,6 +182,9 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& counts) {
   for (int d = 0; d < to.rank(); ++d) {
     const int64_t count = counts[size_t(d)];
     if (count < 0) check::refuse("repeat", fmt::format("count {} is below 0", count));
+    if (count > Shape::max_numel / std::max<int64_t>(1, from[d])) {
+      check::refuse("repeat", fmt::format("count {} is more than a tensor has elements", count));
+    }
     to = to.with(d, from[d] * count);
   }
   const Tensor of_rank = added ? x.reshape(from) : x;

@@ -18,7 +18,7 @@ struct Padding {
 
 struct PadOptions {
   PadMode mode = PadMode::constant;  // reflect, replicate and circular as in PyTorch
-  double value = 0;                  // of constant
+  double value = 0;                  // of constant; ShapeError for one that x's dtype cannot hold
 };
 
 // One padding for each dimension of x, from the first one on (PyTorch's F.pad begins with the last,

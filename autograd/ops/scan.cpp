@@ -91,6 +91,7 @@ Tensor cumprod(const Tensor& x, int dim, const ScanOptions& options) {
 Tensor linear_recurrence(const Tensor& factors, const Tensor& terms, int dim) {
   const FunctionScope scope("linear_recurrence");
   check::alike("linear_recurrence", {"factors", factors}, {"terms", terms});
+  check::floating("linear_recurrence", {"terms", terms});
   check::shape("linear_recurrence", {"terms", terms}, factors.shape());
   const Way way = way_of("linear_recurrence", factors, dim, false);
   return scan("linear_recurrence", factors, terms, way);

@@ -57,6 +57,7 @@ Shape complete(const Tensor& x, std::span<const int64_t> sizes) {
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& shape) const {
+  const FunctionScope scope("reshape");
   if (shape.numel() != numel()) complete(*this, shape.span());  // says why not
   Tensor y = alias(shape);
   record<ReshapeBackward>({y}, {*this}, this->shape());
@@ -64,10 +65,12 @@ Tensor Tensor::reshape(const Shape& shape) const {
 }
 
 Tensor Tensor::reshape(std::initializer_list<int64_t> sizes) const {
+  const FunctionScope scope("reshape");
   return reshape(complete(*this, {sizes.begin(), sizes.size()}));
 }
 
 Tensor reshape(const Tensor& x, std::span<const int64_t> sizes) {
+  const FunctionScope scope("reshape");
   return x.reshape(complete(x, sizes));
 }
 
@@ -122,6 +125,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
 }
 
 Tensor transpose(const Tensor& x, int dim0, int dim1) {
+  const FunctionScope scope("transpose");
   std::vector<int> order(size_t(x.rank()));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[size_t(x.shape().resolve_dim("transpose", dim0))],

@@ -2,6 +2,7 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/saved_tensor.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
@@ -154,6 +155,7 @@ Tensor sqrt(const Tensor& x) {
 }
 
 Tensor abs(const Tensor& x) {
+  const FunctionScope scope("abs");
   check::number("abs", {"x", x});
   if (!is_floating(x.dtype())) return integers(BinaryOp::maximum, x, x, negative(x));
   Tensor y = unary(x, {.op = UnaryOp::abs});
@@ -162,6 +164,7 @@ Tensor abs(const Tensor& x) {
 }
 
 Tensor sign(const Tensor& x) {
+  const FunctionScope scope("sign");
   check::number("sign", {"x", x});
   if (!is_floating(x.dtype())) return clamp(x, -1, 1);
   Tensor y = unary(x, {.op = UnaryOp::sign});
@@ -170,6 +173,7 @@ Tensor sign(const Tensor& x) {
 }
 
 Tensor negative(const Tensor& x) {
+  const FunctionScope scope("negative");
   check::number("negative", {"x", x});
   if (!is_floating(x.dtype())) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
   return affine(x, -1, 0);
@@ -182,8 +186,9 @@ Tensor clamp(const Tensor& x, double low, double high) {
     check::refuse("clamp", fmt::format("bounds are {} and {}, wanted low <= high", low, high));
   }
   if (!is_floating(x.dtype())) {
-    const Tensor bounded = integers(BinaryOp::maximum, x, x, scalar_like(x, low));
-    return integers(BinaryOp::minimum, x, bounded, scalar_like(x, high));
+    const auto bound = [&](double end) { return scalar_like(x, within_range(end, x.dtype())); };
+    return integers(BinaryOp::minimum, x, integers(BinaryOp::maximum, x, x, bound(low)),
+                    bound(high));
   }
   Tensor y = unary(x, {.op = UnaryOp::clamp, .alpha = low, .beta = high});
   record<ClampBackward>({y}, {x}, x, low, high);
@@ -191,6 +196,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
 }
 
 Tensor square(const Tensor& x) {
+  const FunctionScope scope("square");
   check::floating("square", {"x", x});
   Tensor y = empty_like(x);
   run(Binary{.a = x, .b = x, .y = y, .op = BinaryOp::multiply});
@@ -199,6 +205,7 @@ Tensor square(const Tensor& x) {
 }
 
 Tensor pow(const Tensor& x, double exponent) {
+  const FunctionScope scope("pow");
   Tensor y = unary(x, {.op = UnaryOp::power, .alpha = exponent});
   record<PowerBackward>({y}, {x}, x, exponent);
   return y;

@@ -100,24 +100,29 @@ inline float tanh(float x) {
   return magnitude < 0.625f ? near : (x == x ? far : x);
 }
 
-// The normal distribution beyond |x|: erfc(z) / 2 at z = |x| / sqrt(2), with erfc(z) = t exp(-z^2 +
-// p(t)), t = 2 / (2 + z) and a Chebyshev fit p (Press et al., Numerical Recipes, 2nd edition,
-// section 6.2).
+// p(t) in erfc(z) = t exp(-z^2 + p(t)) for z >= 0, t = 2 / (2 + z): a Chebyshev fit within 1.2e-7
+// of the result (Press et al., Numerical Recipes, 2nd edition, section 6.2).
+template <class T>
+T erfc_exponent(T t) {
+  T p = T(0.17087277);
+  p = multiply_add(p, t, T(-0.82215223));
+  p = multiply_add(p, t, T(1.48851587));
+  p = multiply_add(p, t, T(-1.13520398));
+  p = multiply_add(p, t, T(0.27886807));
+  p = multiply_add(p, t, T(-0.18628806));
+  p = multiply_add(p, t, T(0.09678418));
+  p = multiply_add(p, t, T(0.37409196));
+  p = multiply_add(p, t, T(1.00002368));
+  return multiply_add(p, t, T(-1.26551223));
+}
+
+// The normal distribution beyond |x|: erfc(z) / 2 at z = |x| / sqrt(2).
 inline float normal_tail(float any) {
   const float magnitude = std::fabs(any);
   const float x = magnitude > 16.0f ? 16.0f : magnitude;  // 0 from there on; keeps NaN
   const float z = x * 0.707106781f;
   const float t = 1.0f / multiply_add(0.5f, z, 1.0f);
-  float p = 0.17087277f;
-  p = multiply_add(p, t, -0.82215223f);
-  p = multiply_add(p, t, 1.48851587f);
-  p = multiply_add(p, t, -1.13520398f);
-  p = multiply_add(p, t, 0.27886807f);
-  p = multiply_add(p, t, -0.18628806f);
-  p = multiply_add(p, t, 0.09678418f);
-  p = multiply_add(p, t, 0.37409196f);
-  p = multiply_add(p, t, 1.00002368f);
-  p = multiply_add(p, t, -1.26551223f);
+  const float p = erfc_exponent(t);
   // z^2 = x^2 / 2 without the rounding error of the square, which exp would magnify.
   const float square = x * x;
   const float lost = multiply_add(x, x, -square);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/list_functions: finds a function without proof, and a proof without its other half."""
+"""tools/list_functions: finds a function without proof, and a proof that is less than it looks."""
 import importlib.machinery
 import importlib.util
 import tempfile
@@ -13,17 +13,23 @@ tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("list_fun
 loader.exec_module(tool)
 
 HEADER = "Tensor sine(const Tensor& x);\ninline Tensor operator+(const Tensor& a);\nTensor draw(Shape shape,\n            int n);\n"
+PROPERTIES = 'for_random_cases(\n "sine", [](Draw& draw) {});\n {"draw", draw},\n'
+COMPARED = 'not_comparable = {"sine/large",\n "other/kink"};'
 
 
 class ListFunctions(unittest.TestCase):
     def survey(self, header=HEADER, cases='one("sine", sine), {"sine/large", f}', golden=("sine", "sine/large"),
-               excepted=("draw",)):
+               excepted=("draw",), properties=PROPERTIES, compared=COMPARED, drawn="draws", drawing_test="",
+               elsewhere=()):
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(
-                tool, "ELSEWHERE", {name: ("core/draw_test.cpp", "draws", "core/draw_test.cpp") for name in excepted}):
+                tool, "ELSEWHERE", {name: ("core/draw_test.cpp", drawn, "core/draw_test.cpp") for name in excepted}
+        ), mock.patch.object(tool, "PROPERTIES_ELSEWHERE", {name: "core/draw_test.cpp" for name in elsewhere}):
             root = Path(folder)
             for path, text in {"cmake/private_headers.txt": "autograd/ops/check.h\n", "autograd/ops/a.h": header,
                                "autograd/ops/check.h": "Tensor hidden();\n", "tests/support/functions.cpp": cases,
-                               "tests/core/draw_test.cpp": ""}.items():
+                               "tests/core/draw_test.cpp": drawing_test,
+                               "tests/properties/sine_test.cpp": properties,
+                               "tests/autograd/functions_test.cpp": compared}.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text)
             (root / "tests/golden").mkdir()
@@ -36,12 +42,43 @@ class ListFunctions(unittest.TestCase):
         rows, missing = self.survey()
         self.assertEqual(missing, [])
         self.assertEqual([row[0] for row in rows], ["sine", "draw"])
-        self.assertEqual(rows[0][2:4], ("2 of PyTorch's", "first and second"))
-        self.assertIn("| `draw` | a.h | core/draw_test.cpp | draws |", tool.page(rows))
+        self.assertEqual(rows[0][2:5], ("2 of PyTorch's", "1 of 2 cases", "properties/sine_test.cpp"))
+        self.assertIn("| `draw` | a.h | core/draw_test.cpp | draws | properties/sine_test.cpp |", tool.page(rows))
 
     def test_a_function_without_a_case(self):
-        missing = self.survey(header=HEADER + "Tensor cosine(const Tensor& x);\n")[1]
+        missing = self.survey(header=HEADER + "Tensor cosine(const Tensor& x);\n",
+                              properties=PROPERTIES + '{"cosine", cosine}')[1]
         self.assertEqual(missing, ["autograd/ops/a.h: cosine has no case in tests/support/functions*.cpp"])
+
+    def test_a_function_without_a_property_test(self):
+        missing = self.survey(properties='for_random_cases("sine", f); // "draw", and {"other", 1}')[1]
+        self.assertEqual(missing, ['autograd/ops/a.h: draw has no property test: for_random_cases("draw", ...)'])
+
+    def test_a_property_test_may_be_anywhere(self):
+        in_words = 'for_random_cases("draw", [](Draw& draw) {});'
+        rows, missing = self.survey(properties='{"sine", sine}', drawing_test=in_words)
+        self.assertEqual((missing, rows[1][4]), ([], "core/draw_test.cpp"))
+        loop = "draw(random_shape(seed), 3)"
+        self.assertEqual(self.survey(properties='{"sine", sine}', elsewhere=("draw",), drawing_test=loop)[1], [])
+        missing = self.survey(elsewhere=("draw",), drawing_test="other(3)")[1]
+        self.assertEqual(missing, ["tools/list_functions: draw: no property test in tests/core/draw_test.cpp"])
+
+    def test_a_table_elsewhere_is_no_property_test(self):
+        missing = self.survey(properties='{"sine", sine}', drawing_test='{"draw", draw}')[1]
+        self.assertEqual(len(missing), 1)
+
+    def test_gradients_of_pytorch_are_no_gradient_check(self):
+        missing = self.survey(compared='not_comparable = {"sine", "sine/large"};')[1]
+        self.assertEqual(missing, ["autograd/ops/a.h: sine has gradients of PyTorch's, but no case that is compared with "
+                                   "differences"])
+        self.assertEqual(self.survey(compared="")[0][0][3], "every case")
+
+    def test_a_gradient_check_elsewhere_calls_the_function(self):
+        file = "core/draw_test.cpp"
+        self.assertEqual(self.survey(drawn=file, drawing_test="expect_gradients(f, {draw(1)})")[1], [])
+        for without in ("draw(1)", "expect_gradients(f, {other(1)})"):
+            missing = self.survey(drawn=file, drawing_test=without)[1]
+            self.assertEqual(missing, [f"tools/list_functions: draw: no gradient check in tests/{file}"])
 
     def test_a_case_without_golden_values_and_the_other_way_round(self):
         self.assertIn("sine/large: a case without golden values", self.survey(golden=("sine",))[1][0])

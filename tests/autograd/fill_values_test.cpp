@@ -1,0 +1,110 @@
+// Constants that a dtype cannot hold: refused with value and dtype, by every function that takes
+// one.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/index.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/logic.h>
+#include <adret/autograd/ops/pad.h>
+#include <adret/core/error.h>
+#include <adret/core/holds.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/gradients.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+struct Held {
+  DType dtype;
+  std::vector<double> held, others;
+};
+
+TEST(Holds, WhatEachDtypeReaches) {
+  for (const auto& [dtype, held, others] : {
+           Held{DType::f64, {0, 0.1, -1e308, inf, NAN}, {}},
+           Held{DType::f32, {0, 0.1, 3.4028235e38, -inf, NAN}, {3.5e38, -1e39}},
+           Held{DType::bf16, {0, 0.1, 3.3895e38, -1e-45, inf, NAN}, {3.4e38, -1e39}},
+           // The largest is 65504; what is nearer to it than to 65536 is rounded to it.
+           Held{DType::f16, {0, 0.1, 65504, 65519, -65504, inf, NAN}, {65520, -1e9}},
+           Held{DType::i32, {0, -2147483648.0, 2147483647}, {2147483648.0, 0.5, inf, NAN}},
+           Held{DType::i64, {0, -0x1p63, 0x1p62, 0x1p63}, {0x1p64, 1e-9, -inf, NAN}},
+           Held{DType::u8, {0, 255}, {-1, 256, 300, 254.5, NAN}},
+           Held{DType::boolean, {0, 1}, {-1, 2, 0.5, NAN}},
+       }) {
+    for (double value : held) EXPECT_NO_THROW(check_holds("f", value, dtype)) << dtype << value;
+    for (double value : others) {
+      EXPECT_THROW(check_holds("f", value, dtype), ShapeError) << dtype << " " << value;
+    }
+  }
+}
+
+TEST(FillValues, AreRefusedWithValueAndDtype) {
+  const Tensor u8 = Tensor::zeros({2}, {.dtype = DType::u8});
+  const Tensor f16 = Tensor::zeros({2}, {.dtype = DType::f16});
+  const Tensor i32 = Tensor::zeros({2}, {.dtype = DType::i32});
+  const Tensor truth = Tensor::ones({2}, {.dtype = DType::boolean});
+  expect_error<ShapeError>(
+      [&] {
+        return pad(u8, {{1, 1}}, {.value = 300});
+      },
+      "[pad] value 300 does not fit u8, which holds integers 0..255");
+  expect_error<ShapeError>(
+      [&] { return masked_fill(f16, truth, -1e9); },
+      "[masked_fill] value -1000000000 does not fit f16, which holds numbers up to 65504");
+  expect_error<ShapeError>(
+      [&] { return where(truth, i32, 0.5); },
+      "[where] value 0.5 does not fit i32, which holds integers -2147483648..2147483647");
+  expect_error<ShapeError>([&] { return where(truth, -1, u8); },
+                           "[where] value -1 does not fit u8");
+  expect_error<ShapeError>([&] { return Tensor::full({2}, 2, {.dtype = DType::boolean}); },
+                           "[full] value 2 does not fit boolean, which holds 0 and 1");
+  const NoGrad no_grad;
+  expect_error<ShapeError>([&] { return fill_(i32, NAN), 0; },
+                           "[fill_] value nan does not fit i32");
+}
+
+TEST(FillValues, OfRangesReachTheirEnds) {
+  const TensorOptions u8{.dtype = DType::u8}, f16{.dtype = DType::f16};
+  expect_error<ShapeError>([&] { return arange(250, 260, 1, u8); },
+                           "[arange] value 259 does not fit u8");
+  expect_error<ShapeError>([&] { return arange(3, -2, -1, u8); },
+                           "[arange] value -1 does not fit u8");
+  expect_error<ShapeError>([&] { return linspace(0, 70000, 3, f16); },
+                           "[linspace] value 70000 does not fit f16");
+  expect_error<ShapeError>([&] { return randint(0, 257, {2}, u8); },
+                           "[randint] value 256 does not fit u8");
+  EXPECT_EQ(arange(250, 256, 1, u8).numel(), 6);
+  EXPECT_EQ(linspace(0, 1, 3, u8).to_vector<uint8_t>(), (std::vector<uint8_t>{0, 0, 1}));
+  EXPECT_EQ(randint(0, 256, {2}, u8).numel(), 2);
+}
+
+TEST(FillValues, OfInfinityAndOfWhatRoundsAreTaken) {
+  const Tensor f16 = Tensor::zeros({1}, {.dtype = DType::f16});
+  const Tensor truth = Tensor::ones({1}, {.dtype = DType::boolean});
+  expect_values(masked_fill(f16, truth, -inf), {1}, {-inf});
+  expect_values(masked_fill(f16, truth, 0.1), {1}, {0.0999755859375});
+}
+
+// A bound beyond the range binds nothing.
+TEST(FillValues, ClampTakesBoundsBeyondTheRange) {
+  const Tensor i32 = Tensor::from({-5, 7}, {2});
+  EXPECT_EQ(clamp(i32, -inf, 3).to_vector<int32_t>(), (std::vector<int32_t>{-5, 3}));
+  EXPECT_EQ(clamp(i32, 0, 1e30).to_vector<int32_t>(), (std::vector<int32_t>{0, 7}));
+  const Tensor f16 = Tensor::full({1}, 5, {.dtype = DType::f16});
+  expect_values(clamp(f16, -1e9, 1e9), {1}, {5});
+  expect_error<ShapeError>([&] { return clamp(i32, 0.5, 3); },
+                           "[clamp] value 0.5 does not fit i32");
+}
+
+}  // namespace
+}  // namespace adret
