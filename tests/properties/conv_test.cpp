@@ -236,5 +236,20 @@ TEST(PoolProperties, GlobalAverage) {
   });
 }
 
+TEST(PoolProperties, GlobalMax) {
+  for_random_cases("global_max_pool2d", [](Draw& draw) {
+    const Shape shape{draw.integer(0, 3), draw.integer(1, 5), draw.integer(1, 5), draw.size()};
+    const Tensor x = draw.numbers(shape);
+    const Array in(x);
+    Array y(Shape{shape[0], shape[3]});
+    for (const Index& at : indices_of(shape)) {
+      double& largest = y.at({at[0], at[3]});
+      if ((at[1] == 0 && at[2] == 0) || in.at(at) > largest) largest = in.at(at);
+    }
+    expect_array(global_max_pool2d(x.to(draw.wide())), y);
+    expect_slope([](const Inputs& in) { return global_max_pool2d(in[0]); }, {x}, draw);
+  });
+}
+
 }  // namespace
 }  // namespace adret
