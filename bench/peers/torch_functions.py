@@ -147,7 +147,8 @@ def cases(n, constant, labels):
     add("scatter_add", [tokens, tokens], lambda x, y: x.scatter_add(2, places, y))
     add("embedding", [(10000, 192)], lambda w: F.embedding(words, w))
     add("index_select", [(n * 197, 192)], lambda x: x.index_select(0, rows))
-    add("one_hot", [], lambda: F.one_hot(words, 100).float(), learns=False)
+    few = labels(n * 197, 100)
+    add("one_hot", [], lambda: F.one_hot(few, 100).float(), learns=False)
 
     classes, target = labels(n, 1000), constant(*image)
     target_last = target.contiguous(memory_format=torch.channels_last)
