@@ -106,11 +106,12 @@ void run(Context& context, const kernels::Copy& call) {
 }
 
 void run(Context& context, const kernels::Cast& call) {
-  if (call.x.dtype == call.y.dtype) {
+  // A boolean is a byte of 0 or 1.
+  const bool is_byte = call.x.dtype == DType::boolean && call.y.dtype == DType::u8;
+  if (is_byte || call.x.dtype == call.y.dtype) {
     return run(context, kernels::Copy{.x = call.x, .y = call.y});
   }
   switch (call.x.dtype) {
-    // A boolean is a byte of 0 or 1.
     case DType::u8:
     case DType::boolean: return cast_from<uint8_t>(context, call);
     case DType::i32: return cast_from<int32_t>(context, call);

@@ -422,6 +422,16 @@ TEST(Cast, MakesBooleansOfWhatIsNotZero) {
             (std::vector<float>{0, 1}));
 }
 
+TEST(Cast, MakesBytesOfBooleansAndBack) {
+  const Tensor x = Tensor::from<bool>({true, false, true}, {3});
+  const Tensor bytes = Tensor::full({3}, 7, {.dtype = DType::u8});
+  const Tensor back = Tensor::empty({3}, {.dtype = DType::boolean});
+  run(kernels::Cast{.x = x, .y = bytes});
+  run(kernels::Cast{.x = bytes, .y = back});
+  EXPECT_EQ(bytes.to_vector<uint8_t>(), (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_EQ(back.to_vector<bool>(), (std::vector<bool>{true, false, true}));
+}
+
 TEST(Cast, WrapsIntegersAndKeepsSmallOnesBetweenAllDtypes) {
   EXPECT_EQ((cast<uint8_t>(std::vector<int32_t>{256 + 5, -1})), (std::vector<uint8_t>{5, 255}));
   EXPECT_EQ((cast<int32_t>(std::vector<int64_t>{(int64_t(1) << 32) + 7})),

@@ -40,8 +40,10 @@ struct Conv {
     const auto least = [](int64_t kernel, int64_t dilation, int64_t padding) {
       return std::max<int64_t>(1, dilation * (kernel - 1) + 1 - 2 * padding);
     };
-    const int64_t h = least(kernel.h, options.dilation.h, options.padding.h) + draw.integer(0, 4);
-    const int64_t w = least(kernel.w, options.dilation.w, options.padding.w) + draw.integer(0, 4);
+    const int64_t h =
+        least(kernel.h, options.dilation.h, options.padding.size.h) + draw.integer(0, 4);
+    const int64_t w =
+        least(kernel.w, options.dilation.w, options.padding.size.w) + draw.integer(0, 4);
     sizes = {draw.integer(0, 2),
              of_images ? h : 1,
              w,
@@ -50,7 +52,7 @@ struct Conv {
              kernel.h,
              kernel.w,
              {.stride = options.stride,
-              .padding = options.padding,
+              .padding = options.padding.size,
               .dilation = options.dilation,
               .groups = groups}};
   }
@@ -94,7 +96,7 @@ TEST(ConvProperties, OfImagesAndOfSequences) {
   for_random_cases("conv1d", [](Draw& draw) {
     const Conv conv(draw, false);
     const Conv1dOptions options{.stride = conv.options.stride.w,
-                                .padding = conv.options.padding.w,
+                                .padding = conv.options.padding.size.w,
                                 .dilation = conv.options.dilation.w,
                                 .groups = conv.options.groups,
                                 .activation = conv.options.activation};
@@ -142,8 +144,9 @@ TEST(ConvProperties, Transposed) {
     const auto& p = conv.options;
     expect_transposed(draw, conv, true,
                       [&](const Tensor& x, const Tensor& weight, const Tensor& bias, Size2 more) {
-                        return conv_transpose2d(x, weight, bias,
-                                                {p.stride, p.padding, p.dilation, more, p.groups});
+                        return conv_transpose2d(
+                            x, weight, bias,
+                            {p.stride, p.padding.size, p.dilation, more, p.groups});
                       });
   });
   for_random_cases("conv_transpose1d", [](Draw& draw) {
@@ -153,7 +156,7 @@ TEST(ConvProperties, Transposed) {
                       [&](const Tensor& x, const Tensor& weight, const Tensor& bias, Size2 more) {
                         return conv_transpose1d(
                             x, weight, bias,
-                            {p.stride.w, p.padding.w, p.dilation.w, more.w, p.groups});
+                            {p.stride.w, p.padding.size.w, p.dilation.w, more.w, p.groups});
                       });
   });
 }
