@@ -1,29 +1,227 @@
-// Recurrent layers over whole sequences, composed.
-#include <adret/autograd/ops/activation.h>
+// Recurrent layers over whole sequences: fused, and composed of public functions where the backward
+// pass itself is recorded.
+#include <adret/autograd/engine.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
-#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/recurrent.h>
+#include <adret/autograd/ops/recurrent_steps.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/saved_tensor.h>
+#include <adret/core/kernels/kernel.h>
 #include <adret/core/scope.h>
 #include <fmt/core.h>
 
+#include <array>
 #include <vector>
 
 namespace adret {
 namespace {
 
-// What the functions share; `gates` is the number of row blocks in the weights.
+using namespace kernels;
+
+// -- gradients -----------------------------------------------------------------------------------
+
+// The inputs of a node, in this order.
+enum Input : size_t {
+  of_x,
+  of_input,
+  of_hidden,
+  of_input_bias,
+  of_hidden_bias,
+  of_h0,
+  of_c0,
+  input_count
+};
+using Inputs = std::array<Tensor, input_count>;
+
+Inputs inputs_of(const RecurrentOperands& in) {
+  const RecurrentWeights& w = in.weights;
+  return {in.x, w.input, w.hidden, w.input_bias, w.hidden_bias, in.h0, in.c0};
+}
+RecurrentOperands operands_of(const Inputs& in, const Tensor& lengths) {
+  return {in[of_x],
+          {in[of_input], in[of_hidden], in[of_input_bias], in[of_hidden_bias]},
+          in[of_h0],
+          in[of_c0],
+          lengths};
+}
+
+// All rows of (N, T, C) as one matrix.
+Tensor rows(const Tensor& x) { return x.reshape({x.size(0) * x.size(1), x.size(2)}); }
+
+// The h before each step, (N, T, H), from that behind each; any finite values where a sample has no
+// step.
+Tensor state_before(const Tensor& y, const RecurrentOperands& in, bool reverse) {
+  const int64_t steps = y.size(1);
+  const Tensor first = in.h0.defined()
+                           ? unsqueeze(in.h0, 1)
+                           : Tensor::zeros({y.size(0), 1, y.size(2)}, {y.dtype(), y.device()});
+  if (steps == 1) return first;
+  if (!reverse) return concatenate({first, slice(y, 1, 0, steps - 1)}, 1);
+  const Tensor shifted = concatenate({slice(y, 1, 1, steps), first}, 1);
+  if (!in.lengths.defined() || !in.h0.defined()) return shifted;
+  // Shorter samples begin within.
+  const Tensor numbers =
+      arange(1, double(steps + 1), 1, {.dtype = DType::i64, .device = y.device()});
+  const Tensor begins =
+      equal(numbers.reshape({1, steps, 1}), in.lengths.to(DType::i64).reshape({y.size(0), 1, 1}));
+  return where(begins, first, shifted);
+}
+
+// Through the composition, each input a copy in the graph of its own: else what one input is
+// computed from could be another, and be reached through it, too.
+std::vector<Tensor> composed_gradients(const Inputs& inputs, const Tensor& lengths,
+                                       const RecurrentParams& params,
+                                       const std::vector<Tensor>& grads,
+                                       const std::array<bool, input_count>& wanted) {
+  Inputs copies;
+  std::vector<Tensor> asked;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    copies[i] = inputs[i].reshape(inputs[i].shape());
+    if (wanted[i]) asked.push_back(copies[i]);
+  }
+  const RecurrentResult result = composed_recurrent(operands_of(copies, lengths), params);
+  const Tensor results[] = {result.output, result.h, result.c};
+  std::vector<Tensor> outputs;
+  GradOptions options{.create_graph = true};
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined() || !results[i].requires_grad()) continue;
+    outputs.push_back(results[i]);
+    options.grad_outputs.push_back(grads[i]);
+  }
+  std::vector<Tensor> gradients(inputs.size());
+  if (outputs.empty()) return gradients;
+  const std::vector<Tensor> found = grad(outputs, asked, options);
+  for (size_t i = 0, next = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && wanted[i]) gradients[i] = found[next++];
+  }
+  return gradients;
+}
+
+// -- fused ---------------------------------------------------------------------------------------
+
+// Outputs y, h and, of lstm, c.
+struct RecurrentNode final : Node {
+  RecurrentNode(const char* function, const RecurrentOperands& in, const Tensor& y,
+                const Tensor& saved, const Tensor& cells, const RecurrentParams& params)
+      : function(function), lengths(in.lengths), saved(saved), cells(cells), y(y), params(params) {
+    const Inputs all = inputs_of(in);
+    for (size_t i = 0; i < all.size(); ++i) inputs[i] = all[i];
+  }
+  const char* name() const override { return function; }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    Inputs unpacked;
+    std::array<bool, input_count> wanted;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      unpacked[i] = inputs[i].unpack(*this);
+      wanted[i] = unpacked[i].defined() && needs_gradient(i);
+    }
+    const Tensor lengths = this->lengths.unpack(*this);
+    if (grad_enabled()) return composed_gradients(unpacked, lengths, params, grads, wanted);
+    const RecurrentOperands in = operands_of(unpacked, lengths);
+    const Tensor y = this->y.unpack(*this);
+    std::vector<Tensor> gradients(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (wanted[i]) gradients[i] = grad_buffer(i);
+    }
+    const bool is_gru = params.cell == RecurrentCell::gru;
+    const Tensor dgates = empty_like(y, y.shape().with(2, in.weights.input.size(0)));
+    const Tensor dhidden = is_gru ? empty_like(dgates) : Tensor();
+    run(RecurrentBackward{.weight = in.weights.hidden,
+                          .h0 = in.h0,
+                          .c0 = in.c0,
+                          .lengths = lengths,
+                          .y = y,
+                          .saved = saved.unpack(*this),
+                          .cells = cells.unpack(*this),
+                          .dy = grads[0],
+                          .dh = grads[1],
+                          .dc = grads.size() > 2 ? grads[2] : Tensor(),
+                          .dx = dgates,
+                          .dhidden = dhidden,
+                          .dh0 = gradients[of_h0],
+                          .dc0 = gradients[of_c0],
+                          .recurrent = params});
+    products(in, y, rows(dgates), is_gru ? rows(dhidden) : rows(dgates), gradients);
+    return gradients;
+  }
+
+  // The gradients of x, the weights and the biases.
+  void products(const RecurrentOperands& in, const Tensor& y, const Tensor& dgates,
+                const Tensor& dhidden, const std::vector<Tensor>& to) const {
+    if (to[of_x].defined()) {
+      run(LinearBackwardInput{
+          .dy = dgates, .weight = in.weights.input, .dx = rows(to[of_x]), .math = math});
+    }
+    const auto of_weight = [&](const Tensor& x, const Tensor& dy, Input weight, Input bias) {
+      run(LinearBackwardWeight{
+          .x = x, .dy = dy, .dweight = to[weight], .dbias = to[bias], .math = math});
+    };
+    if (to[of_input].defined() || to[of_input_bias].defined()) {
+      of_weight(rows(in.x), dgates, of_input, of_input_bias);
+    }
+    if (to[of_hidden].defined() || to[of_hidden_bias].defined()) {
+      of_weight(rows(state_before(y, in, params.reverse)), dhidden, of_hidden, of_hidden_bias);
+    }
+  }
+
+  const char* function;
+  std::array<SavedTensor, input_count> inputs;
+  SavedTensor lengths, saved, cells;
+  SavedOutput y;
+  RecurrentParams params;
+  MathMode math = compute_mode().math;
+};
+
+RecurrentResult fused(const char* function, const RecurrentOperands& in,
+                      const RecurrentParams& params) {
+  const Inputs inputs = inputs_of(in);
+  const int64_t samples = in.x.size(0), steps = in.x.size(1), hidden = in.weights.hidden.size(1);
+  const bool is_lstm = params.cell == RecurrentCell::lstm;
+  const auto sequence = [&](int64_t size) { return empty_like(in.x, {samples, steps, size}); };
+  RecurrentResult result{.output = sequence(hidden), .h = empty_like(in.x, {samples, hidden})};
+  if (is_lstm) result.c = empty_like(in.x, {samples, hidden});
+  const bool keeps = grad_enabled() && any_requires_grad(inputs);
+  const Tensor saved = keeps && params.saved() > 0 ? sequence(params.saved() * hidden) : Tensor(),
+               cells = keeps && is_lstm ? sequence(hidden) : Tensor();
+  {
+    const NoGrad no_grad;
+    const Tensor gates = input_gates(in, params.cell);
+    run(RecurrentForward{
+        .x = gates,
+        .weight = in.weights.hidden,
+        .bias = params.cell == RecurrentCell::gru ? in.weights.hidden_bias : Tensor(),
+        .h0 = in.h0,
+        .c0 = in.c0,
+        .lengths = in.lengths,
+        .y = result.output,
+        .h = result.h,
+        .c = result.c,
+        .saved = saved,
+        .cells = cells,
+        .recurrent = params});
+  }
+  std::vector<Tensor> outputs = {result.output, result.h};
+  if (is_lstm) outputs.push_back(result.c);
+  record<RecurrentNode>(outputs, inputs, function, in, result.output, saved, cells, params);
+  return result;
+}
+
+// -- checks --------------------------------------------------------------------------------------
+
+// What the functions share.
 struct Sequence {
   const char* function;
-  int64_t gates;
   const Tensor& x;
+  const RecurrentState& state;
   const RecurrentWeights& weights;
   const Tensor& lengths;
-  bool reverse;
+  RecurrentParams params;
 
   int64_t samples() const { return x.size(0); }
   int64_t steps() const { return x.size(1); }
@@ -39,7 +237,7 @@ void check_sequence(const Sequence& in) {
     check::refuse(in.function, fmt::format("x {} has no steps", to_string(in.x.shape())));
   }
   check::rank(in.function, weight, 2, "(G H, H)");
-  const int64_t rows = in.gates * in.hidden();
+  const int64_t rows = in.params.gates() * in.hidden();
   check::shape(in.function, weight, {rows, in.hidden()});
   check::shape(in.function, {"weights.input", in.weights.input}, {rows, in.x.size(2)});
   check::shape(in.function, {"weights.input_bias", in.weights.input_bias}, {rows});
@@ -54,115 +252,44 @@ void check_sequence(const Sequence& in) {
   check::shape(in.function, lengths, {in.samples()});
 }
 
-// A part of the state that comes in; zeros if none was given.
-Tensor first_state(const Sequence& in, check::Argument state) {
-  const Shape shape = {in.samples(), in.hidden()};
-  if (!state.tensor.defined()) {
-    return Tensor::zeros(shape, {.dtype = in.x.dtype(), .device = in.x.device()});
-  }
+void check_state(const Sequence& in, check::Argument state) {
+  if (!state.tensor.defined()) return;
   check::alike(in.function, {"x", in.x}, state);
-  check::shape(in.function, state, shape);
-  return state.tensor;
+  check::shape(in.function, state, {in.samples(), in.hidden()});
 }
 
-// (T, N, 1): whether a sample has a step; undefined where each has all.
-Tensor present_steps(const Sequence& in) {
-  if (!in.lengths.defined()) return {};
-  const Tensor steps =
-      arange(0, double(in.steps()), 1, {.dtype = DType::i64, .device = in.x.device()});
-  return less(steps.reshape({in.steps(), 1, 1}),
-              in.lengths.to(DType::i64).reshape({1, in.samples(), 1}));
-}
-
-// Both biases in one, where they are only added.
-Tensor whole_bias(const RecurrentWeights& weights) {
-  if (!weights.input_bias.defined()) return weights.hidden_bias;
-  if (!weights.hidden_bias.defined()) return weights.input_bias;
-  return weights.input_bias + weights.hidden_bias;
-}
-
-// The input's part of the gates, (T, N, G H). Steps that a sample lacks count as zeros, so that
-// nothing in them, NaN neither, reaches the weights' gradient.
-Tensor input_product(const Sequence& in, const Tensor& present, const Tensor& bias) {
-  Tensor x = transpose(in.x, 0, 1);
-  if (present.defined()) x = where(present, x, 0);
-  return linear(x, in.weights.input, bias);
-}
-
-// Calls next(t, state) for each step in order, and keeps the state where a sample has no step.
-template <class Next>
-RecurrentResult over_steps(const Sequence& in, const Tensor& present, RecurrentState state,
-                           const Next& next) {
-  const std::vector<Tensor> has_step = present.defined() ? unbind(present) : std::vector<Tensor>();
-  const size_t count = size_t(in.steps());
-  std::vector<Tensor> outputs(count);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t t = in.reverse ? count - 1 - i : i;
-    RecurrentState after = next(t, state);
-    outputs[t] = after.h;
-    if (present.defined()) {
-      outputs[t] = where(has_step[t], after.h, 0);
-      after.h = where(has_step[t], after.h, state.h);
-      if (after.c.defined()) after.c = where(has_step[t], after.c, state.c);
-    }
-    state = after;
-  }
-  return {.output = stack(outputs, 1), .h = state.h, .c = state.c};
+RecurrentResult checked_and_fused(const Sequence& in) {
+  const FunctionScope scope(in.function);
+  check_sequence(in);
+  const bool is_lstm = in.params.cell == RecurrentCell::lstm;
+  check_state(in, {is_lstm ? "state.h" : "h", in.state.h});
+  check_state(in, {"state.c", in.state.c});
+  // Zeros where a sample has no step, so that nothing there, NaN neither, reaches the weights'
+  // gradient.
+  const Tensor x =
+      in.lengths.defined() ? where(present_steps(in.lengths, in.steps()), in.x, 0) : in.x;
+  return fused(in.function, {x, in.weights, in.state.h, in.state.c, in.lengths}, in.params);
 }
 
 }  // namespace
 
 RecurrentResult rnn(const Tensor& x, const Tensor& h, const RecurrentWeights& weights,
                     const RnnOptions& options) {
-  const FunctionScope scope("rnn");
-  const Sequence in{"rnn", 1, x, weights, options.lengths, options.reverse};
-  check_sequence(in);
-  const Tensor first = first_state(in, {"h", h});
-  const Tensor present = present_steps(in);
-  const std::vector<Tensor> inputs = unbind(input_product(in, present, whole_bias(weights)));
-  const bool is_relu = options.activation == RecurrentActivation::relu;
-  return over_steps(in, present, {.h = first}, [&](size_t t, const RecurrentState& before) {
-    const Tensor sum = inputs[t] + linear(before.h, weights.hidden);
-    return RecurrentState{.h = is_relu ? relu(sum) : tanh(sum)};
-  });
+  const RecurrentCell cell =
+      options.activation == RecurrentActivation::relu ? RecurrentCell::relu : RecurrentCell::tanh;
+  return checked_and_fused({"rnn", x, {.h = h}, weights, options.lengths, {cell, options.reverse}});
 }
 
 RecurrentResult lstm(const Tensor& x, const RecurrentState& state, const RecurrentWeights& weights,
                      const RecurrentOptions& options) {
-  const FunctionScope scope("lstm");
-  const Sequence in{"lstm", 4, x, weights, options.lengths, options.reverse};
-  check_sequence(in);
-  const RecurrentState first{first_state(in, {"state.h", state.h}),
-                             first_state(in, {"state.c", state.c})};
-  const Tensor present = present_steps(in);
-  const std::vector<Tensor> inputs = unbind(input_product(in, present, whole_bias(weights)));
-  return over_steps(in, present, first, [&](size_t t, const RecurrentState& before) {
-    const std::vector<Tensor> gates =
-        split(inputs[t] + linear(before.h, weights.hidden), in.hidden(), 1);
-    const Tensor c = sigmoid(gates[1]) * before.c + sigmoid(gates[0]) * tanh(gates[2]);
-    return RecurrentState{.h = sigmoid(gates[3]) * tanh(c), .c = c};
-  });
+  return checked_and_fused(
+      {"lstm", x, state, weights, options.lengths, {RecurrentCell::lstm, options.reverse}});
 }
 
 RecurrentResult gru(const Tensor& x, const Tensor& h, const RecurrentWeights& weights,
                     const RecurrentOptions& options) {
-  const FunctionScope scope("gru");
-  const Sequence in{"gru", 3, x, weights, options.lengths, options.reverse};
-  check_sequence(in);
-  const Tensor first = first_state(in, {"h", h});
-  const Tensor present = present_steps(in);
-  const int64_t hidden = in.hidden();
-  // r and z, whose two parts are only added, and n.
-  const std::vector<Tensor> product =
-      split(input_product(in, present, weights.input_bias), 2 * hidden, 2);
-  const std::vector<Tensor> gates = unbind(product[0]), candidates = unbind(product[1]);
-  return over_steps(in, present, {.h = first}, [&](size_t t, const RecurrentState& before) {
-    const std::vector<Tensor> own =
-        split(linear(before.h, weights.hidden, weights.hidden_bias), 2 * hidden, 1);
-    const std::vector<Tensor> open = split(sigmoid(gates[t] + own[0]), hidden, 1);
-    const Tensor n = tanh(candidates[t] + open[0] * own[1]);
-    return RecurrentState{.h = lerp(n, before.h, open[1])};
-  });
+  return checked_and_fused(
+      {"gru", x, {.h = h}, weights, options.lengths, {RecurrentCell::gru, options.reverse}});
 }
 
 }  // namespace adret

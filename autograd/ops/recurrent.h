@@ -39,9 +39,9 @@ struct RnnOptions {
 };
 
 // Each takes x (N, T, I) and a state (N, H) and gives the output (N, T, H) and the last state (N,
-// H). They are composed of other functions and can be differentiated again; the products with x are
-// one for all steps. All throw ShapeError for no steps and when shapes or dtypes do not agree,
-// DeviceError for several devices.
+// H). They can be differentiated again, then step by step; the products with x are one for all
+// steps, those with h are exact in any math mode. All throw ShapeError for no steps and when shapes
+// or dtypes do not agree, DeviceError for several devices.
 
 // h' = activation(W x + b + U h + d) (Elman 1990), where W and b are the weights and bias of the
 // input, U and d those of the hidden state.
