@@ -63,6 +63,8 @@ constexpr bool is_of_arenas =
               kernels::ClipByValue, kernels::UpdateLossScale, kernels::AverageWeights,
               kernels::RmsStep, kernels::LionStep, kernels::LambStep>;
 template <class K>
+constexpr bool is_recurrent = is_one_of<K, kernels::RecurrentForward, kernels::RecurrentBackward>;
+template <class K>
 constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>;
 template <class K>
 constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
@@ -87,10 +89,12 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
 }
 
 // Whether the call can be repeated in other dtypes: those of arenas say theirs in their segments,
-// and the tests of casts go through all of them.
+// and the tests of casts and of recurrent layers go through all of them.
 bool has_variants(const Kernel& call) {
   return std::visit(
-      []<class K>(const K&) { return !is_of_arenas<K> && !std::is_same_v<K, kernels::Cast>; },
+      []<class K>(const K&) {
+        return !is_of_arenas<K> && !is_recurrent<K> && !std::is_same_v<K, kernels::Cast>;
+      },
       call.any());
 }
 
@@ -287,8 +291,6 @@ Bound bound(const kernels::Scatter& k) {
 Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
 Bound bound(const kernels::DropoutForward&) { return {}; }
 Bound bound(const kernels::DropoutBackward&) { return {}; }
-Bound bound(const kernels::SgdStep&) { return sums(1, 0); }
-Bound bound(const kernels::AdamStep&) { return sums(1, 0); }
 Bound bound(const kernels::GradientNorm& k) { return sums(double(k.grads.numel()), 0); }
 Bound bound(const kernels::ClipByNorm&) { return {}; }
 Bound bound(const kernels::MuonDirection& k) {
@@ -297,12 +299,10 @@ Bound bound(const kernels::MuonDirection& k) {
 Bound bound(const kernels::MuonStep& k) {
   return sums(double(k.value.numel()), largest(k.value) + largest(k.update));
 }
-Bound bound(const kernels::AverageWeights&) { return sums(1, 0); }
-Bound bound(const kernels::RmsStep&) { return sums(1, 0); }
-Bound bound(const kernels::LionStep&) { return sums(1, 0); }
-Bound bound(const kernels::LambStep&) { return sums(1, 0); }
 template <class K>
-Bound bound(const K&) {
+Bound bound(const K& k) {
+  if constexpr (is_recurrent<K>) return sums(double(k.y.shape[1] * k.weight.shape[1]), 4);
+  if constexpr (is_of_arenas<K>) return sums(1, 0);
   return {.exact = true};
 }
 
