@@ -2,12 +2,12 @@
 #pragma once
 
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/meeting.h>
 #include <adret/core/cuda/norm_share.h>
 #include <adret/core/cuda/norm_tile.h>
 #include <cuda_pipeline.h>
 
 #include <cstring>
-#include <cuda/atomic>
 #include <utility>
 
 namespace adret::cuda {
@@ -111,26 +111,6 @@ __device__ void in_batches(int begin, int end, Load load, Use use) {
 }
 
 // -- meeting -------------------------------------------------------------------------------------
-
-// Where the blocks of a slice meet. Whichever way the highest bit points, it turns when all are
-// there, and the other bits are zero again: ready for the next launch.
-struct alignas(128) Meeting {
-  unsigned arrived;
-
-  // All threads of all blocks call it; what was written before is seen behind it.
-  __device__ void wait(unsigned blocks, bool is_first) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      const ::cuda::atomic_ref<unsigned, ::cuda::thread_scope_device> counter(arrived);
-      const unsigned turn = 1u << 31;
-      const unsigned before =
-          counter.fetch_add(is_first ? turn - (blocks - 1) : 1u, ::cuda::memory_order_acq_rel);
-      while (((counter.load(::cuda::memory_order_acquire) ^ before) & turn) == 0) {
-      }
-    }
-    __syncthreads();
-  }
-};
 
 // Instructions of clusters, which launches for older devices never reach.
 __device__ inline void begin_cluster() {  // tells no more than that the block runs

@@ -39,7 +39,8 @@ __global__ void step_forward(RecurrentForwardCall<T> call, const T* products, in
     for (int g = 0; g < G; ++g) {
       product[g] = products ? widen<T>(products[(sample * G + g) * call.hidden + unit]) : A(0);
     }
-    call.h[state] = narrow<T>(call.step(at, product, widen<T>(call.h[state])));
+    call.h[state] =
+        narrow<T>(call.step(at, call.template load<G>(at), product, widen<T>(call.h[state])));
   }
 }
 
@@ -55,7 +56,7 @@ __global__ void step_backward(RecurrentBackwardCall<T> call, const T* products, 
     const RecurrentUnit at{sample, unit, i, call.length(sample)};
     T own[G] = {};
     if (at.exists()) {
-      call.step(at, products ? widen<T>(products[state]) : A(0), own);
+      call.step(at, call.template load<G>(at), products ? widen<T>(products[state]) : A(0), own);
     } else {
       call.template clear<G>(at);
     }
@@ -140,13 +141,13 @@ void run_steps(Context& context, const kernels::RecurrentBackward& call) {
 }  // namespace
 
 void run(Context& context, const kernels::RecurrentForward& call) {
-  if (call.y.numel() == 0) return;
+  if (call.y.numel() == 0 || run_in_one_launch(context, call)) return;
   dispatch_float(call.x.dtype, call.name,
                  [&](auto zero) { run_steps<decltype(zero)>(context, call); });
 }
 
 void run(Context& context, const kernels::RecurrentBackward& call) {
-  if (call.y.numel() == 0) return;
+  if (call.y.numel() == 0 || run_in_one_launch(context, call)) return;
   dispatch_float(call.y.dtype, call.name,
                  [&](auto zero) { run_steps<decltype(zero)>(context, call); });
 }

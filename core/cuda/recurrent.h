@@ -58,7 +58,7 @@ struct RecurrentForwardCall : RecurrentSteps {
   using A = Accumulator<T>;
   const T *x, *bias, *h0, *c0;
   T *y, *h, *c, *saved, *cells;
-  A* cell_state;  // (N, H) of lstm: the c of the step before, in full precision
+  A* cell_state = nullptr;  // (N, H) of lstm: the c of the step before, in full precision
 
   explicit RecurrentForwardCall(const kernels::RecurrentForward& call)
       : RecurrentSteps(call.y, call.lengths, call.recurrent),
@@ -72,17 +72,32 @@ struct RecurrentForwardCall : RecurrentSteps {
         saved(call.saved.as<T>()),
         cells(call.cells.as<T>()) {}
 
-  // The step of a unit that exists, from the products of h by gates; gives the new h.
+  // What a step can read early: the input's part of the gates and the bias.
   template <int G>
-  __device__ A step(const RecurrentUnit& at, A (&product)[G], A before) const {
+  struct Input {
+    A gate[G] = {}, bias[G] = {};
+  };
+  template <int G>
+  __device__ Input<G> load(const RecurrentUnit& at) const {
+    Input<G> input;
+    if (!at.exists()) return input;
     const int64_t place = this->place(at.sample, at.length, at.i);
-    const int64_t state = at.sample * hidden + at.unit;
-    A input[G];
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      input[g] = widen<T>(x[(place * G + g) * hidden + at.unit]);
-      if (bias) product[g] += widen<T>(bias[g * hidden + at.unit]);
+      input.gate[g] = widen<T>(x[(place * G + g) * hidden + at.unit]);
+      if (bias) input.bias[g] = widen<T>(bias[g * hidden + at.unit]);
     }
+    return input;
+  }
+
+  // The step of a unit that exists, from the products of h by gates; gives the new h.
+  template <int G>
+  __device__ A step(const RecurrentUnit& at, const Input<G>& in, A (&product)[G], A before) const {
+    const int64_t place = this->place(at.sample, at.length, at.i);
+    const int64_t state = at.sample * hidden + at.unit;
+    const A(&input)[G] = in.gate;
+#pragma unroll
+    for (int g = 0; g < G; ++g) product[g] += in.bias[g];
     A result;
     if constexpr (G == 1) {
       const A gate = input[0] + product[0];
@@ -139,7 +154,7 @@ struct RecurrentBackwardCall : RecurrentSteps {
   const T *h0, *c0, *y, *saved, *cells, *dy, *dh, *dc;
   T *dx, *dhidden, *dh0, *dc0;
   // (N, H): what reaches the state before a step outside the product of its gates, and its c.
-  A *direct, *cell_state;
+  A *direct = nullptr, *cell_state = nullptr;
 
   explicit RecurrentBackwardCall(const kernels::RecurrentBackward& call)
       : RecurrentSteps(call.y, call.lengths, call.recurrent),
@@ -161,39 +176,58 @@ struct RecurrentBackwardCall : RecurrentSteps {
     return data ? widen<T>(data[i]) : A(0);
   }
 
+  // What a step can read early.
+  struct Input {
+    A dy = 0, y = 0, h_before = 0, cell = 0, cell_before = 0, saved[4] = {};
+  };
+  template <int G>
+  __device__ Input load(const RecurrentUnit& at) const {
+    Input in;
+    if (!at.exists()) return in;
+    const int64_t place = this->place(at.sample, at.length, at.i);
+    const int64_t state = at.sample * hidden + at.unit, here = place * hidden + at.unit;
+    const int64_t before = this->place(at.sample, at.length, at.i - 1) * hidden + at.unit;
+    in.dy = at_or_zero(dy, here);
+    if (G == 1) in.y = widen<T>(y[here]);
+    if (G == 3) in.h_before = at.i > 0 ? widen<T>(y[before]) : at_or_zero(h0, state);
+    if (G == 4) {
+      in.cell = widen<T>(cells[here]);
+      in.cell_before = at.i > 0 ? widen<T>(cells[before]) : at_or_zero(c0, state);
+    }
+    if (G > 1) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) in.saved[k] = widen<T>(saved[(place * 4 + k) * hidden + at.unit]);
+    }
+    return in;
+  }
+
   // The step of a unit that exists; `product` is what came through the gates of the step behind it.
   // `gates` gets the gradients of h weight^T + bias.
   template <int G>
-  __device__ void step(const RecurrentUnit& at, A product, T (&gates)[G]) const {
+  __device__ void step(const RecurrentUnit& at, const Input& in, A product, T (&gates)[G]) const {
     const int64_t place = this->place(at.sample, at.length, at.i);
-    const int64_t state = at.sample * hidden + at.unit, here = place * hidden + at.unit;
-    const A d =
-        at_or_zero(dy, here) + (at.is_last() ? at_or_zero(dh, state) : direct[state] + product);
-    const int64_t before = this->place(at.sample, at.length, at.i - 1) * hidden + at.unit;
-    const T* const kept = saved + place * 4 * hidden + at.unit;
+    const int64_t state = at.sample * hidden + at.unit;
+    const A d = in.dy + (at.is_last() ? at_or_zero(dh, state) : direct[state] + product);
     A of_x[G], past = 0;
     if constexpr (G == 1) {
-      const A value = widen<T>(y[here]);
+      const A value = in.y;
       of_x[0] =
           cell == kernels::RecurrentCell::relu ? (value <= 0 ? A(0) : d) : d * (1 - value * value);
     } else if constexpr (G == 4) {
-      const A i = widen<T>(kept[0]), f = widen<T>(kept[hidden]), g = widen<T>(kept[2 * hidden]),
-              o = widen<T>(kept[3 * hidden]), c = tanh_of(widen<T>(cells[here]));
-      const A cell_before = at.i > 0 ? widen<T>(cells[before]) : at_or_zero(c0, state);
+      const A i = in.saved[0], f = in.saved[1], g = in.saved[2], o = in.saved[3],
+              c = tanh_of(in.cell);
       const A dcell =
           (at.is_last() ? at_or_zero(dc, state) : cell_state[state]) + d * o * (1 - c * c);
       of_x[0] = dcell * g * i * (1 - i);
-      of_x[1] = dcell * cell_before * f * (1 - f);
+      of_x[1] = dcell * in.cell_before * f * (1 - f);
       of_x[2] = dcell * i * (1 - g * g);
       of_x[3] = d * c * o * (1 - o);
       cell_state[state] = dcell * f;
     } else {
-      const A r = widen<T>(kept[0]), z = widen<T>(kept[hidden]), n = widen<T>(kept[2 * hidden]),
-              q = widen<T>(kept[3 * hidden]);
-      const A h = at.i > 0 ? widen<T>(y[before]) : at_or_zero(h0, state);
+      const A r = in.saved[0], z = in.saved[1], n = in.saved[2], q = in.saved[3];
       of_x[2] = d * (1 - z) * (1 - n * n);
       of_x[0] = of_x[2] * q * r * (1 - r);
-      of_x[1] = d * (h - n) * z * (1 - z);
+      of_x[1] = d * (in.h_before - n) * z * (1 - z);
       past = d * z;
       gates[2] = narrow<T>(of_x[2] * r);
     }
