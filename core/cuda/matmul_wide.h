@@ -8,7 +8,8 @@
 namespace adret::cuda {
 
 // y = a^T b in 16 bits, with the sums of a's columns where the epilogue is bias_gradient.
-bool can_multiply_wide(const Context& context, const Product& product, const ProductOperands& operands);
+bool can_multiply_wide(const Context& context, const Product& product,
+                       const ProductOperands& operands);
 size_t multiply_wide_workspace(const Context& context, const Product& product);
 // The same bits each time on devices with as many multiprocessors.
 void multiply_wide(Context& context, const Product& product, const ProductOperands& operands);

@@ -7,8 +7,8 @@
 
 namespace adret::cuda {
 
-// Where blocks that were launched together meet. Whichever way the highest bit points, it turns when
-// all are there, and the other bits are zero again: ready for the next launch.
+// Where blocks that were launched together meet. Whichever way the highest bit points, it turns
+// when all are there, and the other bits are zero again: ready for the next launch.
 struct alignas(128) Meeting {
   unsigned arrived;
 

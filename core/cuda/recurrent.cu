@@ -2,7 +2,7 @@
 // each launched for every step.
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/matmul_plan.h>
-#include <adret/core/cuda/recurrent.h>
+#include <adret/core/cuda/recurrent_gradients.h>
 #include <adret/core/cuda/workspace.h>
 
 #include <type_traits>

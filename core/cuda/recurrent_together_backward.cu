@@ -1,4 +1,5 @@
 // Recurrent layers backward: Note [Recurrent layers in one launch].
+#include <adret/core/cuda/recurrent_gradients.h>
 #include <adret/core/cuda/recurrent_together.h>
 #include <adret/core/cuda/workspace.h>
 
