@@ -32,7 +32,7 @@
 // nothing cancels, and kernels that only move, choose or draw elements are compared
 // exactly. u_out times the largest |e| comes on top in 16 bits where a result may be rounded before
 // its last step: a bias, an addend or GELU behind a product; and times a term where attention's
-// weights are rounded before their products.
+// weights are rounded before their products, or a recurrent layer's state before the next step.
 
 namespace adret::test {
 namespace {
@@ -101,8 +101,7 @@ bool has_variants(const Kernel& call) {
 struct Bound {
   bool exact = false;
   bool cancels = false;
-  double length = 1, term = 0;
-  double roundings = 16;        // of an element's own size
+  double length = 1, term = 0, roundings = 16;  // of an element's own size
   bool rounds_between = false;  // a 16-bit result may be rounded before its last step too
   bool knows_f32 = false;       // an operand was computed in f32, whatever its dtype
   MathMode math = MathMode::exact;
@@ -301,7 +300,10 @@ Bound bound(const kernels::MuonStep& k) {
 }
 template <class K>
 Bound bound(const K& k) {
-  if constexpr (is_recurrent<K>) return sums(double(k.y.shape[1] * k.weight.shape[1]), 4);
+  if constexpr (is_recurrent<K>) {
+    const double length = double(k.y.shape[1] * k.weight.shape[1]);
+    return {.cancels = true, .length = length, .term = 4, .rounded_terms = 16};
+  }
   if constexpr (is_of_arenas<K>) return sums(1, 0);
   return {.exact = true};
 }
