@@ -300,10 +300,8 @@ Bound bound(const kernels::MuonStep& k) {
 }
 template <class K>
 Bound bound(const K& k) {
-  if constexpr (is_recurrent<K>) {
-    const double length = double(k.y.shape[1] * k.weight.shape[1]);
-    return {.cancels = true, .length = length, .term = 4, .rounded_terms = 16};
-  }
+  if constexpr (is_recurrent<K>)
+    return {.cancels = true, .length = double(k.y.numel()), .term = 4, .rounded_terms = 16};
   if constexpr (is_of_arenas<K>) return sums(1, 0);
   return {.exact = true};
 }
