@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <string>
 
 namespace adret {
 namespace {
@@ -34,16 +35,24 @@ void check_count(const char* kind, const Module& module, const std::vector<Tenso
 // output's gradient for it. Where no argument needs a gradient, the hooks run in the one behind.
 struct HookedBackward {
   Module& module;
-  std::shared_ptr<const ModuleHooks> hooks;  // of a module that may be gone
-  std::vector<size_t> places;                // of the arguments that need a gradient
+  std::string type_name;
+  std::weak_ptr<const ModuleHooks> hooks;  // gone with the module
+  std::vector<size_t> places;              // of the arguments that need a gradient
   size_t arguments = 0;
   Tensor output_gradient = {};
 
   // Gets and gives those of the arguments that need one.
   std::vector<Tensor> run(const std::vector<Tensor>& gradients) {
+    const auto alive = hooks.lock();
+    if (!alive) {
+      throw Error(
+          fmt::format("[{}] it has a backward hook, and is gone before the backward; keep the "
+                      "module until then",
+                      type_name));
+    }
     std::vector<Tensor> all(arguments);
     for (size_t i = 0; i < places.size(); ++i) all[places[i]] = gradients[i];
-    hooks->backward.for_each([&](const BackwardHook& hook) {
+    alive->backward.for_each([&](const BackwardHook& hook) {
       note_obstacle("backward hook", module);
       const std::vector<Tensor> returned = hook(module, all, output_gradient);
       check_count("backward hook", module, returned, all.size());
@@ -93,8 +102,10 @@ void HookedCall::begin() {
     if (!returned.empty()) inputs_ = returned;
   });
   if (hooks_->backward.empty() || !grad_enabled()) return;
-  backward_ = std::make_shared<HookedBackward>(
-      HookedBackward{.module = module_, .hooks = hooks_, .arguments = inputs_.size()});
+  backward_ = std::make_shared<HookedBackward>(HookedBackward{.module = module_,
+                                                              .type_name = module_.type_name(),
+                                                              .hooks = hooks_,
+                                                              .arguments = inputs_.size()});
   std::vector<Tensor> from, to;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].defined() || !inputs_[i].requires_grad()) continue;

@@ -74,13 +74,22 @@ class HookedCall {
     (collect(args), ...);
     begin();
     std::tuple<Given<Args>...> given{give(std::forward<Args>(args))...};  // in their order
-    const auto call = [&](auto&... each) -> Result { return f(std::forward<Args>(each)...); };
-    if constexpr (std::same_as<Result, Tensor>) {
-      return end(std::apply(call, given));
-    } else {
-      refuse_other_result();
-      return std::apply(call, given);
-    }
+    const auto call = [&](auto&... each) -> Result {
+      if constexpr (std::same_as<Result, Tensor>) {
+        Tensor output = f(std::forward<Args>(each)...);
+        (take_back(args, each), ...);
+        return end(output);
+      } else if constexpr (std::is_void_v<Result>) {
+        f(std::forward<Args>(each)...);
+        (take_back(args, each), ...);
+      } else {
+        Result result = f(std::forward<Args>(each)...);
+        (take_back(args, each), ...);
+        return result;
+      }
+    };
+    if constexpr (!std::same_as<Result, Tensor>) refuse_other_result();
+    return std::apply(call, given);
   }
 
  private:
@@ -101,6 +110,15 @@ class HookedCall {
       return std::forward<T>(argument);
   }
 
+  // What forward assigned to a Tensor that it took to write to.
+  template <class T, class G>
+  void take_back(T& argument, const G& given) {
+    if constexpr (is_tensor<T> && !std::is_const_v<T>) {
+      if (!given.is_same(inputs_[returned_])) argument = given;
+    }
+    returned_ += is_tensor<T>;
+  }
+
   void begin();
   Tensor end(const Tensor& output);
   void refuse_other_result() const;
@@ -109,7 +127,7 @@ class HookedCall {
   std::shared_ptr<const ModuleHooks> hooks_;
   std::shared_ptr<HookedBackward> backward_;  // null: nothing to do in it
   std::vector<Tensor> inputs_;
-  size_t next_ = 0;
+  size_t next_ = 0, returned_ = 0;
 };
 
 }  // namespace adret

@@ -107,6 +107,7 @@ void StepGuard::find_buffers() {
 void StepGuard::begin() {
   const FunctionScope scope("step guard");
   find_buffers();
+  is_begun_ = true;
   if (options_.goes_on) run(kernels::Copy{.x = counts_.alias({}, sizeof(int64_t)), .y = before_});
   for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = place, .y = saved});
 }
@@ -135,7 +136,6 @@ Tensor StepGuard::good() {
 
 Tensor StepGuard::decide() {
   const FunctionScope scope("step guard");
-  std::vector<ParameterArena*> arenas;
   for (Optimizer* optimizer : optimizers_) {
     ParameterArena& arena = optimizer->arena();
     if (arena.decided_on_device()) {
@@ -145,11 +145,28 @@ Tensor StepGuard::decide() {
     }
     if (!arena.collect_to_decide()) continue;
     run(look(arena.gradients(), arena.segments(), scale_, counts_));
-    arenas.push_back(&arena);
   }
+  is_begun_ = false;
+  return apply();
+}
+
+Tensor StepGuard::add_norm(const Tensor& norm) {
+  const auto is_wide = [](Optimizer* optimizer) {
+    return std::ranges::any_of(optimizer->arena().parameters(), [](const auto& parameter) {
+      return parameter->value.dtype() == DType::f64;
+    });
+  };
+  if (std::ranges::none_of(optimizers_, is_wide)) return good();  // sums of f32 fit into f64
+  add_loss(norm);
+  return apply();
+}
+
+Tensor StepGuard::apply() {
+  const FunctionScope scope("step guard");
   const Tensor decided = good();
-  for (ParameterArena* arena : arenas) {
-    const Tensor& table = arena->segments();
+  for (Optimizer* optimizer : optimizers_) {
+    if (!optimizer->arena().decided_on_device()) continue;
+    const Tensor& table = optimizer->arena().segments();
     run(kernels::Select{.condition = row_, .a = table, .b = zero_, .y = table});
   }
   for (const auto& [place, saved] : ranges_) {
@@ -160,6 +177,7 @@ Tensor StepGuard::decide() {
 
 void StepGuard::abandon() {
   const FunctionScope scope("step guard");
+  is_begun_ = false;
   for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = saved, .y = place});
 }
 
@@ -169,7 +187,8 @@ void StepGuard::reset() {
   const std::array<int64_t, 2> counts{};
   upload(counts_, counts.data());
   upload(before_, counts.data());
-  const std::array<uint8_t, size_t(kernels::segment_columns)> row{1, 1, 1, 1, 1, 1, 1, 1};
+  std::array<uint8_t, size_t(kernels::segment_columns)> row;
+  row.fill(1);
   upload(row_, row.data());
 }
 

@@ -22,7 +22,7 @@ struct StepGuardOptions {
 //   loss.backward();
 //   guard.add_loss(loss);
 //   const Tensor good = guard.decide();
-//   optimizer.clip_norm(1);  // if wanted
+//   guard.add_norm(optimizer.clip_norm(1));  // if wanted
 //   optimizer.step();
 //   average.update(good);    // if there is one
 //
@@ -30,8 +30,8 @@ struct StepGuardOptions {
 // optimizer states and averages are not written, and the model's buffers, as the running
 // statistics of batch norms, are put back. That is decided on the device, so it goes with a Step,
 // and the host waits for nothing: it may read `good`, or failed(), whenever it likes. A Trainer
-// does all this by itself, and says where the value came from. Costs one reading of all gradients
-// and a few small kernels.
+// does all this by itself, and says where the value came from. Costs one reading of all gradients,
+// copies of the buffers, and a few small kernels.
 class StepGuard {
  public:
   // Of all optimizers that share the model. Buffers move into one block of memory; make a
@@ -51,13 +51,18 @@ class StepGuard {
   // Between the last backward of a step and the first use of its gradients. Returns good(). Throws
   // Error behind LossScaler::unscale, which decides by itself.
   Tensor decide();
+  // Between decide() and the first optimizer's step: the norm that clipped gradients, of all
+  // elements together, can be infinite where each element is finite, in f64. Then nothing is
+  // clipped and the step is not made. Returns good().
+  Tensor add_norm(const Tensor& norm);
   // A boolean scalar on the device, for WeightAverage::update: whether the step is finite so far,
   // and without goes_on those before it since reset() were. The next step overwrites it.
   Tensor good();
 
   // Gives up a step that was begun: puts the buffers back to what they were then, for one that ends
-  // before decide().
+  // before decide(). Whether there is one, of those whose calls were not replayed.
   void abandon();
+  bool is_begun() const { return is_begun_; }
 
   // Whether good() is false. Reads the device: waits for it.
   bool failed() const;
@@ -73,6 +78,8 @@ class StepGuard {
     Tensor place, saved;  // u8
   };
   bool moved(const std::vector<Tensor>& buffers) const;
+  // Calls off the step in the tables of the arenas that wait for it, and in the buffers.
+  Tensor apply();
 
   Module& model_;
   std::vector<Optimizer*> optimizers_;
@@ -84,6 +91,7 @@ class StepGuard {
   Tensor arena_;           // of buffers
   std::vector<const void*> places_;
   std::vector<Range> ranges_;
+  bool is_begun_ = false;
 };
 
 }  // namespace adret

@@ -1,7 +1,6 @@
 // A step that was not finite, made again with checks on.
 #include <adret/core/decorators/find_nonfinite.h>
 #include <adret/core/random.h>
-#include <adret/train/snapshot.h>
 #include <adret/train/training_step.h>
 #include <fmt/format.h>
 
@@ -23,15 +22,22 @@ std::string rates_of(const std::vector<ScheduledOptimizer>& optimizers) {
 
 }  // namespace
 
-// What forward and backward of a batch throw under the finder; empty: nothing.
-std::string TrainingStep::cause(const Batch& batch, const StepPart& part) {
+// What the data set, or forward and backward under the finder, throw in the batches of the step up
+// to the one found, and the samples of the last that was made; empty: nothing.
+std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found,
+                                std::vector<int64_t>& samples) {
   const Device device = model_.device();
-  const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
-  random::begin_step(part.batch);
-  part_ = part;
+  const int64_t first = found.number / options_.accumulate * options_.accumulate;
   try {
-    const FindNonFinite find;
-    backward(forward(inputs, targets).loss);
+    for (int64_t number = first; number <= found.number; ++number) {
+      const Batch batch = loader.batch(found.epoch, number);
+      samples = batch.indices;
+      part_ = step_part(loader, options_.accumulate, found.epoch, number);
+      random::begin_step(part_.batch);
+      const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
+      const FindNonFinite find;
+      backward(forward(inputs, targets).loss);
+    }
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -42,16 +48,9 @@ std::string TrainingStep::explain(const DataLoader& loader, const NotFinite& fou
   const StepPart last = step_part(loader, options_.accumulate, found.epoch, found.number);
   set_rates(last.step);
   with_.guard->abandon();  // the host may have looked between the batches of the step
-  const Snapshot before(model_);
-  std::string cause_text;
   std::vector<int64_t> samples;
-  const int64_t first = found.number / options_.accumulate * options_.accumulate;
-  for (int64_t number = first; number <= found.number && cause_text.empty(); ++number) {
-    const Batch batch = loader.batch(found.epoch, number);
-    samples = batch.indices;
-    cause_text = cause(batch, step_part(loader, options_.accumulate, found.epoch, number));
-  }
-  before.restore();
+  std::string cause_text = cause(loader, found, samples);
+  with_.guard->abandon();
   for (const ScheduledOptimizer& one : optimizers_) one.optimizer.zero_grad();
   if (cause_text.empty()) {
     cause_text = "all was finite, so data, model or rounding differ from one run to the next";

@@ -152,7 +152,7 @@ void Statistics::take_loss(const Pending& batch) {
         batch.epoch, batch.number);
   }
   if (!good && batch.ends_step) ++skipped_;
-  if (options_.goes_on && !std::isfinite(loss)) return;
+  if (options_.goes_on && !(good && std::isfinite(loss))) return;
   loss_.add(loss, batch.samples);
   if (!batch.of_classes) return;
   const Hits hits = top_k_hits(batch.outputs, batch.targets);

@@ -33,8 +33,7 @@ enum class NonFinite {
   stop,
   skip,  // it changes nothing, is counted, and training goes on
   // An Error, from the loss and, when clipping, the norm of the gradients alone. What is found
-  // late,
-  // on devices other than the CPU, has changed the weights by then.
+  // late, on devices other than the CPU, has changed the weights by then.
   unguarded
 };
 

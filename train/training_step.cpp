@@ -48,6 +48,15 @@ bool TrainingStep::is_eager() const {
 }
 
 void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& statistics) {
+  try {
+    run_part(batch, part, statistics);
+  } catch (...) {
+    if (with_.guard && with_.guard->is_begun()) with_.guard->abandon();
+    throw;
+  }
+}
+
+void TrainingStep::run_part(const Batch& batch, const StepPart& part, Statistics& statistics) {
   random::begin_step(part.batch);
   if (part.last) set_rates(part.step);
   part_ = part;
@@ -119,15 +128,16 @@ void TrainingStep::update(Results& results, const Look& look) {
   if (with_.scaler) with_.scaler->unscale();
   if (with_.guard) results.good = with_.guard->decide();
   for (const ScheduledOptimizer& one : optimizers_) {
-    if (options_.clip_norm > 0) {
-      const Tensor norm = one.optimizer.clip_norm(options_.clip_norm);
-      if (!with_.guard) {
-        results.norms.push_back(norm);
-        look(results);
-      }
+    if (options_.clip_norm <= 0) break;
+    const Tensor norm = one.optimizer.clip_norm(options_.clip_norm);
+    if (with_.guard) {
+      results.good = with_.guard->add_norm(norm);
+    } else {
+      results.norms.push_back(norm);
+      look(results);
     }
-    one.optimizer.step();
   }
+  for (const ScheduledOptimizer& one : optimizers_) one.optimizer.step();
   if (with_.average) with_.average->update(results.good);
 }
 

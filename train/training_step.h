@@ -56,6 +56,7 @@ class TrainingStep {
     std::vector<Tensor> norms;
   };
   using Look = std::function<void(const Results&)>;
+  void run_part(const Batch& batch, const StepPart& part, Statistics& statistics);
   void add(const Batch& batch, const Results& results, const Tensor& targets,
            Statistics& statistics) const;
   Results forward(const Tensor& inputs, const Tensor& targets);
@@ -66,7 +67,8 @@ class TrainingStep {
   void set_rates(int64_t step);
   bool is_eager() const;
   int64_t variant_of(const StepPart& part);
-  std::string cause(const Batch& batch, const StepPart& part);
+  std::string cause(const DataLoader& loader, const NotFinite& found,
+                    std::vector<int64_t>& samples);
 
   Module& model_;
   const std::vector<ScheduledOptimizer>& optimizers_;

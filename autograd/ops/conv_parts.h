@@ -35,6 +35,9 @@ ConvSizes<Size> conv_sizes(const char* function, const Options& options, const T
         fmt::format("stride {}, dilation {}, padding {}; wanted at least 1, 1, 0",
                     to_string(sizes.stride), to_string(sizes.dilation), to_string(sizes.padding)));
   }
+  check_steps<Size>(
+      function,
+      {{"stride", sizes.stride}, {"dilation", sizes.dilation}, {"padding", sizes.padding}});
   if (sizes.groups < 1) {
     check::refuse(function, fmt::format("groups {}, wanted at least 1", sizes.groups));
   }

@@ -52,6 +52,7 @@ Pooling<Size> pooling(const char* function, const Tensor& x, Size kernel,
     check::refuse(function, fmt::format("kernel {}, stride {}; wanted at least {}",
                                         to_string(kernel), to_string(stride), to_string(Size(1))));
   }
+  check_steps<Size>(function, {{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
   const Size left = each_direction([](int64_t k, int64_t p) { return k - 2 * p; }, kernel, padding);
   if (!at_least(0, padding) || !at_least(0, left)) {
     check::refuse(function, fmt::format("padding {} with kernel {}; wanted 0 to half the kernel",

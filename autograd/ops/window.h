@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <utility>
 
 namespace adret {
 
@@ -31,6 +33,25 @@ bool at_least(int64_t least, const Size& size) {
   return std::ranges::all_of(along(size), [=](int64_t one) { return one >= least; });
 }
 
+// What kernels, strides, paddings and dilations may be, so that what they cover is counted in 64
+// bits.
+inline constexpr int64_t largest_step = (int64_t(1) << 31) - 1;
+
+template <class Size>
+bool at_most(int64_t most, const Size& size) {
+  return std::ranges::all_of(along(size), [=](int64_t one) { return one <= most; });
+}
+
+// Throws ShapeError for one above largest_step: check_steps("conv2d", {{"stride", stride}, ...}).
+template <class Size>
+void check_steps(const char* function, std::initializer_list<std::pair<const char*, Size>> sizes) {
+  for (const auto& [name, size] : sizes) {
+    if (at_most(largest_step, size)) continue;
+    check::refuse(function,
+                  fmt::format("{} {}, wanted at most {}", name, to_string(size), largest_step));
+  }
+}
+
 // Those of (N, H, W, C) or (O, KH, KW, I), and with D.
 template <class Size>
 Size inner_sizes(const Shape& shape) {
@@ -53,6 +74,7 @@ template <class Size>
 void check_resizable(const char* function, const Tensor& x, const Size& size) {
   check::floating(function, {"x", x});
   const Size input = inner_sizes<Size>(x.shape());
+  check_steps<Size>(function, {{"size", size}});
   if (at_least(1, input) && at_least(1, size)) return;
   check::refuse(function, fmt::format("images of {} cannot become {}; wanted at least {}",
                                       to_string(input), to_string(size), to_string(Size(1))));

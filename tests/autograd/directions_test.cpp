@@ -258,6 +258,24 @@ TEST_P(Directions, PaddingSameKeepsTheSize) {
                            name("conv") + " padding same with stride ");
 }
 
+TEST(WindowSizes, BeyondWhatCanBeCountedAreRefused) {
+  const Tensor x = Tensor::ones({1, 5, 1}), weight = Tensor::ones({1, 3, 1});
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  expect_error<ShapeError>([&] { return conv1d(x, weight, {}, {.padding = huge}); },
+                           "[conv1d] padding 0x9223372036854775807, wanted at most 2147483647");
+  expect_error<ShapeError>([&] { return conv1d(x, weight, {}, {.dilation = huge}); },
+                           "[conv1d] dilation 1x9223372036854775807");
+  expect_error<ShapeError>(
+      [&] { return conv1d(x, weight, {}, {.padding = Pad::same, .dilation = huge / 2}); },
+      "[conv1d] dilation 1x4611686018427387903");
+  expect_error<ShapeError>([&] { return conv_transpose1d(x, weight, {}, {.padding = huge}); },
+                           "[conv_transpose1d] padding 0x9223372036854775807");
+  expect_error<ShapeError>([&] { return max_pool1d(x, 3, {.stride = huge, .ceil_mode = true}); },
+                           "[max_pool1d] stride 1x9223372036854775807");
+  expect_error<ShapeError>([&] { return adaptive_max_pool1d(x, huge); },
+                           "[adaptive_max_pool1d] size");
+}
+
 TEST(PaddingSame, PadsNothingWhereBothEndsAreAlike) {
   const Tensor x = variable({1, 4, 4, 2}), odd = variable({1, 3, 5, 2}),
                even = variable({1, 2, 2, 2});

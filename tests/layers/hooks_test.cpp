@@ -55,6 +55,34 @@ TEST(ForwardPreHook, OfAnyResultOfForward) {
   EXPECT_THAT(values(two(leaf({1})).second), ElementsAre(20));
 }
 
+// y = x, and the state becomes 2 x.
+struct Stateful : Layer<Stateful> {
+  Tensor forward(const Tensor& x, Tensor& state) {
+    state = x * 2.0;
+    return x * 1.0;
+  }
+};
+
+TEST(ForwardPreHook, LeavesWhatForwardWritesToItsArguments) {
+  Stateful stateful;
+  stateful.add_forward_pre_hook([](Module&, const Tensors&) { return Tensors(); });
+  Tensor state;
+  stateful(leaf({3}), state);
+  EXPECT_THAT(values(state), ElementsAre(6));
+}
+
+TEST(BackwardHook, SaysThatItsModuleIsGone) {
+  Tensor loss;
+  {
+    Product product;
+    product.add_backward_hook([](Module&, const Tensors&, const Tensor&) { return Tensors(); });
+    loss = sum(product(leaf({3}), leaf({5}), 2.0));
+  }
+  expect_error<Error>([&] { loss.backward(); },
+                      "[Product] it has a backward hook, and is gone before the backward; keep the "
+                      "module until then");
+}
+
 TEST(BackwardHook, SeesGradientsThroughTheModuleAlone) {
   Product product;
   std::vector<std::vector<double>> seen;

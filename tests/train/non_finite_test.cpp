@@ -1,5 +1,9 @@
 // What a trainer does with steps that are not finite.
+#include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/optim/sgd.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/expect_error.h"
@@ -67,6 +71,52 @@ TEST_P(Modes, NoticeGradientsOfAFiniteLoss) {
   EXPECT_THAT(text, HasSubstr("[fit] a gradient is not finite in epoch 1, batch 0"));
   EXPECT_THAT(text, HasSubstr("[FindNonFinite] fit/sqrt backward"));
   EXPECT_EQ(training.bytes(), before);
+}
+
+// The gradients are finite, their norm is not.
+TEST_P(Modes, NoticeANormThatOverflows) {
+  random::manual_seed(1);
+  Linear model(1, 1);
+  model.to(DType::f64);
+  Sgd optimizer(model, {.lr = 1});
+  Trainer trainer(model, optimizer,
+                  {.clip_norm = 1,
+                   .loss = [](const Tensor& x, const Tensor&) { return mean(x * 1e200); },
+                   .mode = GetParam()});
+  const TensorDataset ones(Tensor::ones({4, 1}, {.dtype = DType::f64}),
+                           Tensor::zeros({4}, {.dtype = DType::i32}), 1);
+  const double before = model.weight.value.item<double>();
+  EXPECT_THAT(thrown<Error>([&] { trainer.fit(DataLoader(ones, {.batch_size = 2})); }),
+              HasSubstr("[fit] a gradient is not finite in epoch 1, batch 0"));
+  EXPECT_EQ(model.weight.value.item<double>(), before);
+}
+
+// Of a step that ends in the middle by something else.
+TEST(NonFiniteStep, ThatThrowsLeavesTheBuffers) {
+  ExplosiveTraining training(
+      {.loss = [](const Tensor&, const Tensor&) -> Tensor { throw Error("no loss today"); }});
+  const auto before = training.bytes();
+  EXPECT_EQ(thrown<Error>([&] { training.fit(false); }), "no loss today");
+  EXPECT_EQ(training.bytes(), before);
+}
+
+// Losses are 1, 2 and 3; the last one's gradient is infinite.
+TEST(NonFiniteStep, ThatIsSkippedDoesNotCountForTheLoss) {
+  Linear model(1, 1, {.bias = false});
+  {
+    const NoGrad no_grad;
+    fill_(model.weight.value, 1);
+  }
+  Sgd optimizer(model, {.lr = 0});
+  Trainer trainer(model, optimizer,
+                  {.non_finite = NonFinite::skip, .loss = [](const Tensor& x, const Tensor&) {
+                     return mean(where(equal(x, Tensor::full({}, 3)), sqrt(x - 3.0) + 3.0, x));
+                   }});
+  const TensorDataset set(Tensor::from<float>({1, 2, 3}, {3, 1}),
+                          Tensor::zeros({3}, {.dtype = DType::i32}), 1);
+  const auto reports = trainer.fit(DataLoader(set, {.batch_size = 1}));
+  EXPECT_EQ(reports[0].skipped_steps, 1);
+  EXPECT_EQ(reports[0].train_loss, 1.5);
 }
 
 TEST_P(Modes, UnguardedTheWeightsAreLostOrTheLossIsFoundFirst) {
