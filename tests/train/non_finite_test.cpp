@@ -1,7 +1,6 @@
 // What a trainer does with steps that are not finite.
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/inplace.h>
-#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/optim/sgd.h>
 #include <gmock/gmock.h>
@@ -100,7 +99,7 @@ TEST(NonFiniteStep, ThatThrowsLeavesTheBuffers) {
   EXPECT_EQ(training.bytes(), before);
 }
 
-// Losses are 1, 2 and 3; the last one's gradient is infinite.
+// Losses are 2, 1 and 0; the last one's gradient is infinite.
 TEST(NonFiniteStep, ThatIsSkippedDoesNotCountForTheLoss) {
   Linear model(1, 1, {.bias = false});
   {
@@ -109,10 +108,9 @@ TEST(NonFiniteStep, ThatIsSkippedDoesNotCountForTheLoss) {
   }
   Sgd optimizer(model, {.lr = 0});
   Trainer trainer(model, optimizer,
-                  {.non_finite = NonFinite::skip, .loss = [](const Tensor& x, const Tensor&) {
-                     return mean(where(equal(x, Tensor::full({}, 3)), sqrt(x - 3.0) + 3.0, x));
-                   }});
-  const TensorDataset set(Tensor::from<float>({1, 2, 3}, {3, 1}),
+                  {.non_finite = NonFinite::skip,
+                   .loss = [](const Tensor& x, const Tensor&) { return mean(sqrt(x)); }});
+  const TensorDataset set(Tensor::from<float>({4, 1, 0}, {3, 1}),
                           Tensor::zeros({3}, {.dtype = DType::i32}), 1);
   const auto reports = trainer.fit(DataLoader(set, {.batch_size = 1}));
   EXPECT_EQ(reports[0].skipped_steps, 1);
