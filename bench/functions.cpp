@@ -2,6 +2,7 @@
 // comparable with bench/peers/torch_functions.py; bench/compare_functions runs both.
 //
 //   functions [--only TEXT] [--device cpu|cuda] [--dtype f32|bf16] [--batch N] [--seconds S]
+//             [--threads N]
 #include <adret/core/backend.h>
 #include <adret/core/thread_pool.h>
 #include <fmt/core.h>

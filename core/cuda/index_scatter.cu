@@ -274,7 +274,7 @@ void run(Context& context, const kernels::Scatter& call) {
     if (call.mode == ScatterMode::sum) clear(context, call.y);
     return;
   }
-  if (can_scatter_rows(context, call)) return scatter_rows(context, call);
+  if (can_scatter_rows(call)) return scatter_rows(context, call);
   const Sizes sizes = sizes_of(call);
   const OrderedPairs pairs = ordered(context, call, sizes);
   const Workspace begins(context, size_t(sizes.rows + 1) * sizeof(uint32_t));

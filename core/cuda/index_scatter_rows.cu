@@ -79,7 +79,7 @@ void scatter_rows_in(Context& context, const kernels::Scatter& call) {
 
 }  // namespace
 
-bool can_scatter_rows(const Context& context, const kernels::Scatter& call) {
+bool can_scatter_rows(const kernels::Scatter& call) {
   if (call.mode == ScatterMode::assign || call.indices.shape.rank() < 2 ||
       call.dim != call.x.shape.rank() - 1) {
     return false;

@@ -223,7 +223,7 @@ void expect_loops(const Conv& c, Draw& draw) {
 }
 
 TEST(WindowLoops, GiveConvolutions) {
-  for (unsigned seed = 0; seed < 200 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 600 && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Draw draw(seed);
     expect_loops(random_conv(draw, false), draw);
@@ -231,7 +231,7 @@ TEST(WindowLoops, GiveConvolutions) {
 }
 
 TEST(WindowLoops, GiveTransposedConvolutions) {
-  for (unsigned seed = 0; seed < 200 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 600 && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Draw draw(seed);
     expect_loops(random_conv(draw, true), draw);
@@ -336,7 +336,7 @@ Pooled pool_by_loops(const Pooling& p, const Values& x, const Values& dy) {
 }
 
 TEST(WindowLoops, GivePooling) {
-  for (unsigned seed = 0; seed < 300 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 1200 && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Draw draw(seed);
     const Pooling p = random_pooling(draw);
@@ -381,7 +381,7 @@ std::vector<std::vector<int64_t>> areas_of(const Pooling& p) {
 }
 
 TEST(WindowLoops, GiveAdaptivePooling) {
-  for (unsigned seed = 0; seed < 200 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 1200 && !HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Draw draw(seed);
     Pooling p{.directions = int(draw.integer(1, 3)),
