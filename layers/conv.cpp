@@ -58,129 +58,84 @@ Tensor weight_of(int64_t first, Size3 kernel, int64_t last) {
 
 Tensor bias_of(bool bias, int64_t channels) { return bias ? Tensor::empty({channels}) : Tensor(); }
 
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv1dOptions& options) {
+  return conv1d(x, weight, bias, options);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv2dOptions& options) {
+  return conv2d(x, weight, bias, options);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Conv3dOptions& options) {
+  return conv3d(x, weight, bias, options);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const ConvTranspose1dOptions& options) {
+  return conv_transpose1d(x, weight, bias, options);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const ConvTranspose2dOptions& options) {
+  return conv_transpose2d(x, weight, bias, options);
+}
+Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const ConvTranspose3dOptions& options) {
+  return conv_transpose3d(x, weight, bias, options);
+}
+
 }  // namespace
 
-Conv1d::Conv1d(int64_t in_channels, int64_t out_channels, const Conv1dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "Conv1d", "in_channels")),
-      out_channels(at_least(1, out_channels, "Conv1d", "out_channels")),
-      options(checked("Conv1d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(out_channels, options.kernel, in_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
+template <class Self, class Size>
+ConvLayer<Self, Size>::ConvLayer(int64_t in_channels, int64_t out_channels,
+                                 const ConvLayerOptions<Size>& options)
+    : in_channels(at_least(1, in_channels, this->type_name().c_str(), "in_channels")),
+      out_channels(at_least(1, out_channels, this->type_name().c_str(), "out_channels")),
+      options(checked(this->type_name().c_str(), options, in_channels, out_channels)),
+      weight(this->parameter("weight",
+                             weight_of(out_channels, options.kernel, in_channels / options.groups),
+                             FileLayout::conv_weight)),
+      bias(this->parameter("bias", bias_of(options.bias, out_channels))) {
   init::fan_in_uniform_(weight, bias);
 }
 
-Tensor Conv1d::forward(const Tensor& x) {
-  return conv1d(in_dtype_of(weight, x), weight, bias,
-                {.stride = options.stride,
-                 .padding = options.padding,
-                 .dilation = options.dilation,
-                 .groups = options.groups,
-                 .activation = options.activation});
+template <class Self, class Size>
+Tensor ConvLayer<Self, Size>::forward(const Tensor& x) {
+  return convolved(in_dtype_of(weight, x), weight, bias,
+                   ConvOptions<Size>{.stride = options.stride,
+                                     .padding = options.padding,
+                                     .dilation = options.dilation,
+                                     .groups = options.groups,
+                                     .activation = options.activation});
 }
 
-Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "Conv2d", "in_channels")),
-      out_channels(at_least(1, out_channels, "Conv2d", "out_channels")),
-      options(checked("Conv2d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(out_channels, options.kernel, in_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
+template <class Self, class Size>
+ConvTransposeLayer<Self, Size>::ConvTransposeLayer(int64_t in_channels, int64_t out_channels,
+                                                   const ConvTransposeLayerOptions<Size>& options)
+    : in_channels(at_least(1, in_channels, this->type_name().c_str(), "in_channels")),
+      out_channels(at_least(1, out_channels, this->type_name().c_str(), "out_channels")),
+      options(checked(this->type_name().c_str(), options, in_channels, out_channels)),
+      weight(this->parameter("weight",
+                             weight_of(in_channels, options.kernel, out_channels / options.groups),
+                             FileLayout::conv_weight)),
+      bias(this->parameter("bias", bias_of(options.bias, out_channels))) {
   init::fan_in_uniform_(weight, bias);
 }
 
-Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(in_dtype_of(weight, x), weight, bias,
-                {.stride = options.stride,
-                 .padding = options.padding,
-                 .dilation = options.dilation,
-                 .groups = options.groups,
-                 .activation = options.activation});
+template <class Self, class Size>
+Tensor ConvTransposeLayer<Self, Size>::forward(const Tensor& x) {
+  return convolved(in_dtype_of(weight, x), weight, bias,
+                   ConvTransposeOptions<Size>{.stride = options.stride,
+                                              .padding = options.padding,
+                                              .dilation = options.dilation,
+                                              .output_padding = options.output_padding,
+                                              .groups = options.groups});
 }
 
-Conv3d::Conv3d(int64_t in_channels, int64_t out_channels, const Conv3dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "Conv3d", "in_channels")),
-      out_channels(at_least(1, out_channels, "Conv3d", "out_channels")),
-      options(checked("Conv3d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(out_channels, options.kernel, in_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
-  init::fan_in_uniform_(weight, bias);
-}
-
-Tensor Conv3d::forward(const Tensor& x) {
-  return conv3d(in_dtype_of(weight, x), weight, bias,
-                {.stride = options.stride,
-                 .padding = options.padding,
-                 .dilation = options.dilation,
-                 .groups = options.groups,
-                 .activation = options.activation});
-}
-
-ConvTranspose1d::ConvTranspose1d(int64_t in_channels, int64_t out_channels,
-                                 const ConvTranspose1dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "ConvTranspose1d", "in_channels")),
-      out_channels(at_least(1, out_channels, "ConvTranspose1d", "out_channels")),
-      options(checked("ConvTranspose1d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(in_channels, options.kernel, out_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
-  init::fan_in_uniform_(weight, bias);
-}
-
-Tensor ConvTranspose1d::forward(const Tensor& x) {
-  return conv_transpose1d(in_dtype_of(weight, x), weight, bias,
-                          {.stride = options.stride,
-                           .padding = options.padding,
-                           .dilation = options.dilation,
-                           .output_padding = options.output_padding,
-                           .groups = options.groups});
-}
-
-ConvTranspose2d::ConvTranspose2d(int64_t in_channels, int64_t out_channels,
-                                 const ConvTranspose2dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "ConvTranspose2d", "in_channels")),
-      out_channels(at_least(1, out_channels, "ConvTranspose2d", "out_channels")),
-      options(checked("ConvTranspose2d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(in_channels, options.kernel, out_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
-  init::fan_in_uniform_(weight, bias);
-}
-
-Tensor ConvTranspose2d::forward(const Tensor& x) {
-  return conv_transpose2d(in_dtype_of(weight, x), weight, bias,
-                          {.stride = options.stride,
-                           .padding = options.padding,
-                           .dilation = options.dilation,
-                           .output_padding = options.output_padding,
-                           .groups = options.groups});
-}
-
-ConvTranspose3d::ConvTranspose3d(int64_t in_channels, int64_t out_channels,
-                                 const ConvTranspose3dLayerOptions& options)
-    : in_channels(at_least(1, in_channels, "ConvTranspose3d", "in_channels")),
-      out_channels(at_least(1, out_channels, "ConvTranspose3d", "out_channels")),
-      options(checked("ConvTranspose3d", options, in_channels, out_channels)),
-      weight(parameter("weight",
-                       weight_of(in_channels, options.kernel, out_channels / options.groups),
-                       FileLayout::conv_weight)),
-      bias(parameter("bias", bias_of(options.bias, out_channels))) {
-  init::fan_in_uniform_(weight, bias);
-}
-
-Tensor ConvTranspose3d::forward(const Tensor& x) {
-  return conv_transpose3d(in_dtype_of(weight, x), weight, bias,
-                          {.stride = options.stride,
-                           .padding = options.padding,
-                           .dilation = options.dilation,
-                           .output_padding = options.output_padding,
-                           .groups = options.groups});
-}
+template class ConvLayer<Conv1d, int64_t>;
+template class ConvLayer<Conv2d, Size2>;
+template class ConvLayer<Conv3d, Size3>;
+template class ConvTransposeLayer<ConvTranspose1d, int64_t>;
+template class ConvTransposeLayer<ConvTranspose2d, Size2>;
+template class ConvTransposeLayer<ConvTranspose3d, Size3>;
 
 }  // namespace adret

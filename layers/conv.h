@@ -22,46 +22,42 @@ using Conv1dLayerOptions = ConvLayerOptions<int64_t>;
 using Conv2dLayerOptions = ConvLayerOptions<Size2>;
 using Conv3dLayerOptions = ConvLayerOptions<Size3>;
 
+// The base of Conv1d, Conv2d and Conv3d.
+template <class Self, class Size>
+class ConvLayer : public Layer<Self> {
+ public:
+  Tensor forward(const Tensor& x);
+  Self rebuild() const { return Self(in_channels, out_channels, options); }
+
+  const int64_t in_channels, out_channels;
+  const ConvLayerOptions<Size> options;
+  Parameter& weight;
+  Parameter& bias;
+
+ protected:
+  ConvLayer(int64_t in_channels, int64_t out_channels, const ConvLayerOptions<Size>& options);
+};
+
 // (N, L, in_channels) -> (N, OL, out_channels), see conv1d. The weight is (out_channels, K,
 // in_channels / groups).
-class Conv1d : public Layer<Conv1d> {
+class Conv1d : public ConvLayer<Conv1d, int64_t> {
  public:
-  Conv1d(int64_t in_channels, int64_t out_channels, const Conv1dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  Conv1d rebuild() const { return Conv1d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const Conv1dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+  Conv1d(int64_t in_channels, int64_t out_channels, const Conv1dLayerOptions& options)
+      : ConvLayer(in_channels, out_channels, options) {}
 };
-
 // (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv2d. The weight is (out_channels, KH,
 // KW, in_channels / groups).
-class Conv2d : public Layer<Conv2d> {
+class Conv2d : public ConvLayer<Conv2d, Size2> {
  public:
-  Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  Conv2d rebuild() const { return Conv2d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const Conv2dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+  Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options)
+      : ConvLayer(in_channels, out_channels, options) {}
 };
-
 // (N, D, H, W, in_channels) -> (N, OD, OH, OW, out_channels), see conv3d. The weight is
 // (out_channels, KD, KH, KW, in_channels / groups).
-class Conv3d : public Layer<Conv3d> {
+class Conv3d : public ConvLayer<Conv3d, Size3> {
  public:
-  Conv3d(int64_t in_channels, int64_t out_channels, const Conv3dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  Conv3d rebuild() const { return Conv3d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const Conv3dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+  Conv3d(int64_t in_channels, int64_t out_channels, const Conv3dLayerOptions& options)
+      : ConvLayer(in_channels, out_channels, options) {}
 };
 
 template <class Size>
@@ -75,49 +71,53 @@ using ConvTranspose1dLayerOptions = ConvTransposeLayerOptions<int64_t>;
 using ConvTranspose2dLayerOptions = ConvTransposeLayerOptions<Size2>;
 using ConvTranspose3dLayerOptions = ConvTransposeLayerOptions<Size3>;
 
+// The base of ConvTranspose1d, ConvTranspose2d and ConvTranspose3d.
+template <class Self, class Size>
+class ConvTransposeLayer : public Layer<Self> {
+ public:
+  Tensor forward(const Tensor& x);
+  Self rebuild() const { return Self(in_channels, out_channels, options); }
+
+  const int64_t in_channels, out_channels;
+  const ConvTransposeLayerOptions<Size> options;
+  Parameter& weight;
+  Parameter& bias;
+
+ protected:
+  ConvTransposeLayer(int64_t in_channels, int64_t out_channels,
+                     const ConvTransposeLayerOptions<Size>& options);
+};
+
 // (N, L, in_channels) -> (N, OL, out_channels), see conv_transpose1d. The weight is (in_channels,
 // K, out_channels / groups).
-class ConvTranspose1d : public Layer<ConvTranspose1d> {
+class ConvTranspose1d : public ConvTransposeLayer<ConvTranspose1d, int64_t> {
  public:
   ConvTranspose1d(int64_t in_channels, int64_t out_channels,
-                  const ConvTranspose1dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  ConvTranspose1d rebuild() const { return ConvTranspose1d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const ConvTranspose1dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+                  const ConvTranspose1dLayerOptions& options)
+      : ConvTransposeLayer(in_channels, out_channels, options) {}
 };
-
 // (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv_transpose2d. The weight is
 // (in_channels, KH, KW, out_channels / groups).
-class ConvTranspose2d : public Layer<ConvTranspose2d> {
+class ConvTranspose2d : public ConvTransposeLayer<ConvTranspose2d, Size2> {
  public:
   ConvTranspose2d(int64_t in_channels, int64_t out_channels,
-                  const ConvTranspose2dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  ConvTranspose2d rebuild() const { return ConvTranspose2d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const ConvTranspose2dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+                  const ConvTranspose2dLayerOptions& options)
+      : ConvTransposeLayer(in_channels, out_channels, options) {}
 };
-
 // (N, D, H, W, in_channels) -> (N, OD, OH, OW, out_channels), see conv_transpose3d. The weight is
 // (in_channels, KD, KH, KW, out_channels / groups).
-class ConvTranspose3d : public Layer<ConvTranspose3d> {
+class ConvTranspose3d : public ConvTransposeLayer<ConvTranspose3d, Size3> {
  public:
   ConvTranspose3d(int64_t in_channels, int64_t out_channels,
-                  const ConvTranspose3dLayerOptions& options);
-  Tensor forward(const Tensor& x);
-  ConvTranspose3d rebuild() const { return ConvTranspose3d(in_channels, out_channels, options); }
-
-  const int64_t in_channels, out_channels;
-  const ConvTranspose3dLayerOptions options;
-  Parameter& weight;
-  Parameter& bias;
+                  const ConvTranspose3dLayerOptions& options)
+      : ConvTransposeLayer(in_channels, out_channels, options) {}
 };
+
+extern template class ConvLayer<Conv1d, int64_t>;
+extern template class ConvLayer<Conv2d, Size2>;
+extern template class ConvLayer<Conv3d, Size3>;
+extern template class ConvTransposeLayer<ConvTranspose1d, int64_t>;
+extern template class ConvTransposeLayer<ConvTranspose2d, Size2>;
+extern template class ConvTransposeLayer<ConvTranspose3d, Size3>;
 
 }  // namespace adret

@@ -29,15 +29,29 @@ struct PaddingOrSame {
       : size(sizes...) {}
 };
 
-// -- of images -----------------------------------------------------------------------
-
-struct Conv2dOptions {
-  Size2 stride = 1;
-  PaddingOrSame<Size2> padding = 0;
-  Size2 dilation = 1;
+template <class Size>
+struct ConvOptions {
+  Size stride = 1;
+  PaddingOrSame<Size> padding = 0;
+  Size dilation = 1;
   int64_t groups = 1;
   Activation activation = Activation::none;  // or relu
 };
+using Conv1dOptions = ConvOptions<int64_t>;
+using Conv2dOptions = ConvOptions<Size2>;
+using Conv3dOptions = ConvOptions<Size3>;
+
+template <class Size>
+struct ConvTransposeOptions {
+  Size stride = 1, padding = 0, dilation = 1;
+  Size output_padding = 0;  // below the stride; added to the output size behind
+  int64_t groups = 1;
+};
+using ConvTranspose1dOptions = ConvTransposeOptions<int64_t>;
+using ConvTranspose2dOptions = ConvTransposeOptions<Size2>;
+using ConvTranspose3dOptions = ConvTransposeOptions<Size3>;
+
+// -- of images -----------------------------------------------------------------------
 
 // x (N, H, W, C), weight (O, KH, KW, C / groups), bias (O) or undefined -> (N, OH, OW, O) with
 // OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down.
@@ -45,12 +59,6 @@ struct Conv2dOptions {
 // Pad::same meets a stride.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
-
-struct ConvTranspose2dOptions {
-  Size2 stride = 1, padding = 0, dilation = 1;
-  Size2 output_padding = 0;  // below the stride; added to the output size behind
-  int64_t groups = 1;
-};
 
 // What conv2d's gradient of its input is: x (N, H, W, I), weight (I, KH, KW, O / groups), bias (O)
 // or undefined -> (N, OH, OW, O) with OH = (H - 1) stride - 2 padding + dilation (KH - 1) +
@@ -60,23 +68,9 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 // -- of sequences: as of images of one row ---------------------------------------------
 
-struct Conv1dOptions {
-  int64_t stride = 1;
-  PaddingOrSame<int64_t> padding = 0;
-  int64_t dilation = 1;
-  int64_t groups = 1;
-  Activation activation = Activation::none;  // or relu
-};
-
 // x (N, L, C), weight (O, K, C / groups), bias (O) or undefined -> (N, OL, O).
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
-
-struct ConvTranspose1dOptions {
-  int64_t stride = 1, padding = 0, dilation = 1;
-  int64_t output_padding = 0;
-  int64_t groups = 1;
-};
 
 // x (N, L, I), weight (I, K, O / groups), bias (O) or undefined -> (N, OL, O).
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
@@ -84,24 +78,10 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 // -- of volumes ------------------------------------------------------------------------
 
-struct Conv3dOptions {
-  Size3 stride = 1;
-  PaddingOrSame<Size3> padding = 0;
-  Size3 dilation = 1;
-  int64_t groups = 1;
-  Activation activation = Activation::none;  // or relu
-};
-
 // x (N, D, H, W, C), weight (O, KD, KH, KW, C / groups), bias (O) or undefined -> (N, OD, OH, OW,
 // O), sizes as in conv2d. What x becomes for it, KD times as large, lives as long as the graph.
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv3dOptions& options = {});
-
-struct ConvTranspose3dOptions {
-  Size3 stride = 1, padding = 0, dilation = 1;
-  Size3 output_padding = 0;  // below the stride; added to the output size behind
-  int64_t groups = 1;
-};
 
 // x (N, D, H, W, I), weight (I, KD, KH, KW, O / groups), bias (O) or undefined -> (N, OD, OH, OW,
 // O), sizes as in conv_transpose2d.
