@@ -86,11 +86,11 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }  // namespace
 
 template <class Self, class Size>
-ConvLayer<Self, Size>::ConvLayer(int64_t in_channels, int64_t out_channels,
+ConvLayer<Self, Size>::ConvLayer(const char* type, int64_t in_channels, int64_t out_channels,
                                  const ConvLayerOptions<Size>& options)
-    : in_channels(at_least(1, in_channels, this->type_name().c_str(), "in_channels")),
-      out_channels(at_least(1, out_channels, this->type_name().c_str(), "out_channels")),
-      options(checked(this->type_name().c_str(), options, in_channels, out_channels)),
+    : in_channels(at_least(1, in_channels, type, "in_channels")),
+      out_channels(at_least(1, out_channels, type, "out_channels")),
+      options(checked(type, options, in_channels, out_channels)),
       weight(this->parameter("weight",
                              weight_of(out_channels, options.kernel, in_channels / options.groups),
                              FileLayout::conv_weight)),
@@ -109,11 +109,12 @@ Tensor ConvLayer<Self, Size>::forward(const Tensor& x) {
 }
 
 template <class Self, class Size>
-ConvTransposeLayer<Self, Size>::ConvTransposeLayer(int64_t in_channels, int64_t out_channels,
+ConvTransposeLayer<Self, Size>::ConvTransposeLayer(const char* type, int64_t in_channels,
+                                                   int64_t out_channels,
                                                    const ConvTransposeLayerOptions<Size>& options)
-    : in_channels(at_least(1, in_channels, this->type_name().c_str(), "in_channels")),
-      out_channels(at_least(1, out_channels, this->type_name().c_str(), "out_channels")),
-      options(checked(this->type_name().c_str(), options, in_channels, out_channels)),
+    : in_channels(at_least(1, in_channels, type, "in_channels")),
+      out_channels(at_least(1, out_channels, type, "out_channels")),
+      options(checked(type, options, in_channels, out_channels)),
       weight(this->parameter("weight",
                              weight_of(in_channels, options.kernel, out_channels / options.groups),
                              FileLayout::conv_weight)),

@@ -35,7 +35,9 @@ class ConvLayer : public Layer<Self> {
   Parameter& bias;
 
  protected:
-  ConvLayer(int64_t in_channels, int64_t out_channels, const ConvLayerOptions<Size>& options);
+  // `type` is the name of Self, for errors.
+  ConvLayer(const char* type, int64_t in_channels, int64_t out_channels,
+            const ConvLayerOptions<Size>& options);
 };
 
 // (N, L, in_channels) -> (N, OL, out_channels), see conv1d. The weight is (out_channels, K,
@@ -43,21 +45,21 @@ class ConvLayer : public Layer<Self> {
 class Conv1d : public ConvLayer<Conv1d, int64_t> {
  public:
   Conv1d(int64_t in_channels, int64_t out_channels, const Conv1dLayerOptions& options)
-      : ConvLayer(in_channels, out_channels, options) {}
+      : ConvLayer("Conv1d", in_channels, out_channels, options) {}
 };
 // (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv2d. The weight is (out_channels, KH,
 // KW, in_channels / groups).
 class Conv2d : public ConvLayer<Conv2d, Size2> {
  public:
   Conv2d(int64_t in_channels, int64_t out_channels, const Conv2dLayerOptions& options)
-      : ConvLayer(in_channels, out_channels, options) {}
+      : ConvLayer("Conv2d", in_channels, out_channels, options) {}
 };
 // (N, D, H, W, in_channels) -> (N, OD, OH, OW, out_channels), see conv3d. The weight is
 // (out_channels, KD, KH, KW, in_channels / groups).
 class Conv3d : public ConvLayer<Conv3d, Size3> {
  public:
   Conv3d(int64_t in_channels, int64_t out_channels, const Conv3dLayerOptions& options)
-      : ConvLayer(in_channels, out_channels, options) {}
+      : ConvLayer("Conv3d", in_channels, out_channels, options) {}
 };
 
 template <class Size>
@@ -84,7 +86,8 @@ class ConvTransposeLayer : public Layer<Self> {
   Parameter& bias;
 
  protected:
-  ConvTransposeLayer(int64_t in_channels, int64_t out_channels,
+  // `type` is the name of Self, for errors.
+  ConvTransposeLayer(const char* type, int64_t in_channels, int64_t out_channels,
                      const ConvTransposeLayerOptions<Size>& options);
 };
 
@@ -94,7 +97,7 @@ class ConvTranspose1d : public ConvTransposeLayer<ConvTranspose1d, int64_t> {
  public:
   ConvTranspose1d(int64_t in_channels, int64_t out_channels,
                   const ConvTranspose1dLayerOptions& options)
-      : ConvTransposeLayer(in_channels, out_channels, options) {}
+      : ConvTransposeLayer("ConvTranspose1d", in_channels, out_channels, options) {}
 };
 // (N, H, W, in_channels) -> (N, OH, OW, out_channels), see conv_transpose2d. The weight is
 // (in_channels, KH, KW, out_channels / groups).
@@ -102,7 +105,7 @@ class ConvTranspose2d : public ConvTransposeLayer<ConvTranspose2d, Size2> {
  public:
   ConvTranspose2d(int64_t in_channels, int64_t out_channels,
                   const ConvTranspose2dLayerOptions& options)
-      : ConvTransposeLayer(in_channels, out_channels, options) {}
+      : ConvTransposeLayer("ConvTranspose2d", in_channels, out_channels, options) {}
 };
 // (N, D, H, W, in_channels) -> (N, OD, OH, OW, out_channels), see conv_transpose3d. The weight is
 // (in_channels, KD, KH, KW, out_channels / groups).
@@ -110,7 +113,7 @@ class ConvTranspose3d : public ConvTransposeLayer<ConvTranspose3d, Size3> {
  public:
   ConvTranspose3d(int64_t in_channels, int64_t out_channels,
                   const ConvTranspose3dLayerOptions& options)
-      : ConvTransposeLayer(in_channels, out_channels, options) {}
+      : ConvTransposeLayer("ConvTranspose3d", in_channels, out_channels, options) {}
 };
 
 extern template class ConvLayer<Conv1d, int64_t>;
