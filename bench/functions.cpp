@@ -1,5 +1,6 @@
 // Times single functions, forward and with their backward pass. Prints one JSON line each,
-// comparable with bench/peers/torch_functions.py; bench/compare_functions runs both.
+// comparable with bench/peers/torch_functions.py; bench/compare_functions runs both. A result is
+// dropped at once, so that its memory, still in the cache, serves the next call, as in PyTorch.
 //
 //   functions [--only TEXT] [--device cpu|cuda] [--dtype f32|bf16] [--batch N] [--seconds S]
 //             [--threads N]
@@ -51,13 +52,17 @@ nlohmann::ordered_json measure(const FunctionCase& test, const TensorOptions& op
     inputs.back().set_requires_grad(test.learns);
   }
   nlohmann::ordered_json result = {{"function", test.name}};
-  Tensor y;
+  Tensor dy;
   {
     const NoGrad no_grad;
-    result["forward_us"] = time(services, seconds, [&] { y = test.function(inputs); });
+    const Tensor y = test.function(inputs);
+    if (test.learns) dy = randn(y.shape()).to(options.device).to(y.dtype());
+  }
+  {
+    const NoGrad no_grad;  // A block of its own: y is gone
+    result["forward_us"] = time(services, seconds, [&] { test.function(inputs); });
   }
   if (!test.learns) return result;
-  const Tensor dy = randn(y.shape()).to(options.device).to(y.dtype());
   result["both_us"] = time(services, seconds,
                            [&] { grad({test.function(inputs)}, inputs, {.grad_outputs = {dy}}); });
   return result;
