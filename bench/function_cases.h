@@ -81,12 +81,22 @@ struct FunctionCases {
         [](Inputs x) { return matmul(x[0], x[1]); });
     add("attention", {{n, 197, 3, 64}, {n, 197, 3, 64}, {n, 197, 3, 64}},
         [](Inputs x) { return scaled_dot_product_attention(x[0], x[1], x[2]); });
-    add("lstm", {{n, 32, 64}, {512, 64}, {512, 128}, {512}, {512}}, [](Inputs x) {
-      return lstm(x[0], {}, {x[1], x[2], x[3], x[4]}).output;
-    });
-    add("gru", {{n, 32, 64}, {384, 64}, {384, 128}, {384}, {384}}, [](Inputs x) {
-      return gru(x[0], {}, {x[1], x[2], x[3], x[4]}).output;
-    });
+    for (const int64_t units : {128, 512, 1024}) {
+      const auto weights = [&](int64_t gates) {
+        return std::vector<Shape>{{n, 32, units / 2},
+                                  {gates * units, units / 2},
+                                  {gates * units, units},
+                                  {gates * units},
+                                  {gates * units}};
+      };
+      const std::string size = "/" + std::to_string(units);
+      add("lstm" + size, weights(4), [](Inputs x) {
+        return lstm(x[0], {}, {x[1], x[2], x[3], x[4]}).output;
+      });
+      add("gru" + size, weights(3), [](Inputs x) {
+        return gru(x[0], {}, {x[1], x[2], x[3], x[4]}).output;
+      });
+    }
   }
 
   void norms() {

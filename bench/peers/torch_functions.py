@@ -18,7 +18,10 @@ from torch.nn import functional as F
 
 
 def cases(n, constant, labels):
-    """[(name, shapes, function, {"learns", "images"})]; shapes of images are (N, C, H, W)."""
+    """[(name, shapes, function, {"learns", "images", "module"})]; shapes of images are (N, C, H, W).
+
+    A module's parameters are inputs too, behind those of the shapes.
+    """
     found = []
 
     def add(name, shapes, function, **more):
@@ -51,12 +54,12 @@ def cases(n, constant, labels):
         def attention(q, k, v):
             return torch.softmax(q @ k.transpose(-1, -2) * 0.125, -1) @ v
     add("attention", [(n, 3, 197, 64)] * 3, attention)
-    for name, cell, gates in (("lstm", torch.lstm, 4), ("gru", torch.gru, 3)):
-        def recurrent(x, *weights, cell=cell, name=name):
-            zeros = x.new_zeros(1, x.shape[0], 128)
-            state = (zeros, zeros) if name == "lstm" else zeros
-            return cell(x, state, weights, True, 1, 0.0, True, False, True)[0]
-        add(name, [(n, 32, 64), (gates * 128, 64), (gates * 128, 128), (gates * 128,), (gates * 128,)], recurrent)
+    # Modules, so that their weights lie packed as cuDNN wants them.
+    for units in (128, 512, 1024):
+        for kind in (torch.nn.LSTM, torch.nn.GRU):
+            module = kind(units // 2, units, batch_first=True)
+            add(f"{kind.__name__.lower()}/{units}", [(n, 32, units // 2)],
+                lambda x, *_, module=module: module(x)[0], module=module)
 
     for channels in (64, 512):
         size = 2048 // channels
@@ -191,7 +194,8 @@ def gradients(y, inputs, dy):
     return [x.contiguous() if 0 in x.stride() else x for x in found]
 
 
-def run(shapes, function, learns, memory_format, arguments):
+def run(shapes, function, more, memory_format, arguments):
+    learns = more.get("learns", True)
     synchronize = torch.cuda.synchronize if arguments.device == "cuda" else lambda: None
     dtype = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
     inputs = []
@@ -200,6 +204,8 @@ def run(shapes, function, learns, memory_format, arguments):
         if x.dim() == 4:
             x = x.contiguous(memory_format=memory_format)
         inputs.append(x.requires_grad_(learns))
+    if "module" in more:
+        inputs += more["module"].to(device=arguments.device, dtype=dtype).parameters()
     result = {}
     with torch.no_grad():
         y = function(*inputs)
@@ -235,7 +241,7 @@ def main():
             continue
         formats = [torch.contiguous_format] + [torch.channels_last] * more.get("images", False)
         try:
-            results = [run(shapes, function, more.get("learns", True), each, arguments) for each in formats]
+            results = [run(shapes, function, more, each, arguments) for each in formats]
         except (RuntimeError, NotImplementedError) as error:
             print(f"torch_functions: {name}: {str(error).splitlines()[0]}", file=sys.stderr)
             continue
