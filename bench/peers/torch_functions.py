@@ -5,7 +5,7 @@
 
 One JSON line is printed for each: {"function", "forward_us", "both_us"}, the second with the backward
 pass. Functions of images run in the usual order and in channels-last, and the better time counts.
-Gradients that are views of fewer elements (those of a sum, say) are written out, as ours are. TF32 is off.
+Gradients that are views (those of a sum, say, or of a permutation) are written out, as ours are. TF32 is off.
 """
 import argparse
 import json
@@ -190,8 +190,10 @@ def measure(call, synchronize, seconds):
 
 
 def gradients(y, inputs, dy):
-    found = torch.autograd.grad(y, inputs, dy)
-    return [x.contiguous() if 0 in x.stride() else x for x in found]
+    """Those that are views of something else are written out."""
+    def is_dense(x):
+        return x.is_contiguous() or x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    return [x if is_dense(x) else x.contiguous() for x in torch.autograd.grad(y, inputs, dy)]
 
 
 def run(shapes, function, more, memory_format, arguments):
