@@ -7,6 +7,7 @@
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace adret::cpu {
 
@@ -64,7 +65,8 @@ void each_run(const RemapAxis& axis, int64_t begin, int64_t end, F f) {
     // The places up to the next border, if the way leads there.
     const int64_t border = step > 0 ? (is_before ? low : high) : (is_behind ? high - 1 : low - 1);
     const bool leaves = step > 0 ? is_behind : is_before;
-    const int64_t ahead = leaves ? end : (border - at + step - (step > 0 ? 1 : -1)) / step;
+    const int64_t way = std::abs(border - at), stride = std::abs(step);
+    const int64_t ahead = leaves ? end : stride == 1 ? way : chunk_count(way, stride);
     run.length = std::min(end - run.first, ahead);
     run.from = axis.source(run.first);
     const bool is_mirrored = axis.mode == PadMode::reflect && (is_before || is_behind);
@@ -130,10 +132,14 @@ void remap(const kernels::Remap& call) {
   parallel_for(outer_rows(plan, &RemapAxis::y_size) * parts,
                items_per_chunk(memory_grain, std::min(inner.y_size, part_length)),
                [&](int64_t begin, int64_t end) {
-                 Sizes places = places_of(plan, begin / parts, &RemapAxis::y_size);
+                 int64_t row = begin / parts, part = begin % parts;
+                 Sizes places = places_of(plan, row, &RemapAxis::y_size);
                  for (int64_t item = begin; item < end; ++item) {
-                   copy_part(places, item / parts, item % parts);
-                   if ((item + 1) % parts == 0) advance(plan, places, &RemapAxis::y_size);
+                   copy_part(places, row, part);
+                   if (++part < parts) continue;
+                   part = 0;
+                   ++row;
+                   advance(plan, places, &RemapAxis::y_size);
                  }
                });
 }

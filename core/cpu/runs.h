@@ -21,7 +21,8 @@ inline void copy_run(const void* from, void* to, size_t bytes) {
   auto* const y = static_cast<uint8_t*>(to);
   if (bytes < piece) return copy_pieces<uint8_t, vector_bytes / 2>(x, y, int64_t(bytes));
   for (size_t i = 0; i + piece <= bytes; i += piece) store(y + i, load(x + i));
-  store(y + bytes - piece, load(x + bytes - piece));  // the rest, with what stands before it
+  // The rest, with what stands before it.
+  if (bytes % piece) store(y + bytes - piece, load(x + bytes - piece));
 }
 
 }  // namespace adret::cpu
