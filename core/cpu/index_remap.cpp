@@ -113,6 +113,7 @@ void remap(const kernels::Remap& call) {
   const T value = T(call.remap.value);
   const int64_t parts = chunk_count(inner.y_size, part_length);
   const auto outer = size_t(plan.rank - 1);
+  const bool moves_alike = inner.is_identity();
   const auto copy_part = [&](const Sizes& places, int64_t row, int64_t part) {
     int64_t from = 0;
     bool exists = true;
@@ -123,7 +124,9 @@ void remap(const kernels::Remap& call) {
     }
     const int64_t begin = part * part_length, end = std::min(inner.y_size, begin + part_length);
     T* const y = call.y.as<T>() + row * inner.y_size;
-    if (exists) {
+    if (exists && moves_alike) {
+      copy_run(call.x.as<T>() + from + begin, y + begin, size_t(end - begin) * sizeof(T));
+    } else if (exists) {
       copy_row(inner, call.x.as<T>() + from, y, value, begin, end);
     } else {
       std::fill(y + begin, y + end, value);
