@@ -1,9 +1,7 @@
 // Extremes with their places.
-#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
-#include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/extreme.h>
-#include <adret/autograd/ops/logic.h>
+#include <adret/autograd/ops/places.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
@@ -18,13 +16,8 @@ struct ExtremesBackward final : Node {
   const char* name() const override { return function; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     const Shape kept = shape.with(dim, 1);
-    const Tensor& places = indices.unpack(*this);
-    Shape line = kept;
-    for (int d = 0; d < line.rank(); ++d) line = line.with(d, d == dim ? shape[dim] : 1);
-    const Tensor all =
-        arange(0, double(shape[dim]), 1, {.dtype = DType::i64, .device = places.device()});
-    const Tensor is_chosen = equal(all.reshape(line), places.reshape(kept));
-    return {where(is_chosen, reshape(grads[0], kept.span()), 0)};
+    const Tensor places = indices.unpack(*this).reshape(kept);
+    return {sum_to_places(reshape(grads[0], kept.span()), {function, dim, places}, grad_buffer(0))};
   }
   const char* function;
   SavedTensor indices;

@@ -2,7 +2,6 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/places.h>
-#include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/sort.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
@@ -10,9 +9,10 @@
 namespace adret {
 namespace {
 
-// Outside the graph.
-Sorted in_order(const Tensor& x, int dim, bool descending) {
-  Sorted y{empty_like(x), Tensor::empty(x.shape(), {.dtype = DType::i64, .device = x.device()})};
+// The first k along the dimension, outside the graph.
+Sorted first_ones(const Tensor& x, int dim, int64_t k, bool descending) {
+  const Shape shape = x.shape().with(dim, k);
+  Sorted y{empty_like(x, shape), Tensor::empty(shape, {.dtype = DType::i64, .device = x.device()})};
   run(kernels::Sort{
       .x = x, .y = y.values, .indices = y.indices, .dim = dim, .descending = descending});
   return y;
@@ -23,14 +23,15 @@ Sorted in_order(const Tensor& x, int dim, bool descending) {
 Sorted sort(const Tensor& x, const SortOptions& options) {
   const FunctionScope scope("sort");
   const int dim = x.shape().resolve_dim("sort", options.dim);
-  const Sorted y = in_order(x, dim, options.descending);
+  const Sorted y = first_ones(x, dim, x.size(dim), options.descending);
   record_gathered(y.values, x, {"sort", dim, y.indices});
   return y;
 }
 
 Tensor argsort(const Tensor& x, const SortOptions& options) {
   const FunctionScope scope("argsort");
-  return in_order(x, x.shape().resolve_dim("argsort", options.dim), options.descending).indices;
+  const int dim = x.shape().resolve_dim("argsort", options.dim);
+  return first_ones(x, dim, x.size(dim), options.descending).indices;
 }
 
 Sorted topk(const Tensor& x, int64_t k, const TopkOptions& options) {
@@ -40,8 +41,7 @@ Sorted topk(const Tensor& x, int64_t k, const TopkOptions& options) {
     check::refuse("topk", fmt::format("k is {}, dimension {} of x {} has {} elements", k, dim,
                                       to_string(x.shape()), x.size(dim)));
   }
-  const Sorted all = in_order(x, dim, options.largest);
-  const Sorted y{slice(all.values, dim, 0, k), slice(all.indices, dim, 0, k)};
+  const Sorted y = first_ones(x, dim, k, options.largest);
   record_gathered(y.values, x, {"topk", dim, y.indices});
   return y;
 }

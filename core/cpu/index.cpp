@@ -4,6 +4,7 @@
 #include <adret/core/cpu/index_places.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/runs.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
@@ -104,8 +105,8 @@ void copy_rows(const kernels::Permute& call, const Layout& layout) {
   parallel_for(rows.total(), items_per_chunk(memory_grain, length),
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
-                   std::memcpy(y + size_t(row * length) * size,
-                               x + size_t(rows.offsets(row)[0]) * size, size_t(length) * size);
+                   copy_run(x + size_t(rows.offsets(row)[0]) * size,
+                            y + size_t(row * length) * size, size_t(length) * size);
                  }
                });
 }
@@ -116,7 +117,8 @@ void copy_rows(const kernels::Permute& call, const Layout& layout) {
 int absent_byte(DType dtype) { return is_floating(dtype) ? 0xFF : 0; }
 
 // Runs of `inner` elements that share an index.
-void gather_rows(const kernels::Gather& call, const Lines& to, const Indices& indices) {
+template <class Index>
+void gather_rows(const kernels::Gather& call, const Lines& to, const Index* indices) {
   const int64_t size = call.x.shape[call.dim];
   const size_t bytes = size_t(to.inner) * size_of(call.y.dtype);
   const auto* x = call.x.as<std::byte>();
@@ -125,33 +127,32 @@ void gather_rows(const kernels::Gather& call, const Lines& to, const Indices& in
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
                    const int64_t outer = row / to.length;
-                   const int64_t index = indices(outer, row % to.length, 0);
+                   const int64_t index = indices[row - outer * to.length];
                    std::byte* const out = y + size_t(row) * bytes;
-                   if (index < 0 || index >= size) {
-                     std::memset(out, absent_byte(call.y.dtype), bytes);
+                   if (is_within(index, size)) {
+                     copy_run(x + size_t(outer * size + index) * bytes, out, bytes);
                    } else {
-                     std::memcpy(out, x + size_t(outer * size + index) * bytes, bytes);
+                     std::memset(out, absent_byte(call.y.dtype), bytes);
                    }
                  }
                });
 }
 
-template <class T>
-void gather_elements(const kernels::Gather& call, const Lines& to, const Indices& indices) {
-  const int64_t size = call.x.shape[call.dim];
-  const T* x = call.x.as<T>();
-  T* y = call.y.as<T>();
+template <class T, class Index>
+void gather_elements(const kernels::Gather& call, const Lines& to, const Index* indices) {
+  const int64_t size = call.x.shape[call.dim], inner = to.inner;
+  const IndexedRows places(to);
   T absent;
   std::memset(&absent, absent_byte(call.y.dtype), sizeof(T));
-  parallel_for(to.outer * to.length, items_per_chunk(memory_grain, to.inner),
+  parallel_for(places.rows, items_per_chunk(memory_grain, places.width),
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
-                   const int64_t outer = row / to.length;
-                   for (int64_t c = 0; c < to.inner; ++c) {
-                     const int64_t index = indices(outer, row % to.length, c);
-                     const bool exists = index >= 0 && index < size;
-                     y[row * to.inner + c] =
-                         exists ? x[(outer * size + index) * to.inner + c] : absent;
+                   const T* const x = call.x.as<T>() + row / places.per_line * size * inner;
+                   T* const y = call.y.as<T>() + row * places.width;
+                   const Index* const at = indices + row * places.width;
+                   for (int64_t c = 0; c < places.width; ++c) {
+                     const int64_t index = at[c];
+                     y[c] = is_within(index, size) ? x[index * inner + c * places.step] : absent;
                    }
                  }
                });
@@ -175,8 +176,8 @@ void run(const kernels::CopyRuns& call) {
   parallel_for(call.count, items_per_chunk(memory_grain, call.length),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
-                   std::memcpy(y + size_t(call.y_offset + i * call.y_stride) * size,
-                               x + size_t(call.x_offset + i * call.x_stride) * size, bytes);
+                   copy_run(x + size_t(call.x_offset + i * call.x_stride) * size,
+                            y + size_t(call.y_offset + i * call.y_stride) * size, bytes);
                  }
                });
 }
@@ -184,10 +185,11 @@ void run(const kernels::CopyRuns& call) {
 void run(const kernels::Gather& call) {
   if (call.y.numel() == 0) return;
   const Lines to(call.y.shape, call.dim);
-  const Indices indices(call.indices, to);
-  if (indices.alike()) return gather_rows(call, to, indices);
-  dispatch_size(call.y.dtype,
-                [&](auto zero) { gather_elements<decltype(zero)>(call, to, indices); });
+  with_indices(call.indices, [&](const auto* indices) {
+    if (are_alike(call.indices)) return gather_rows(call, to, indices);
+    dispatch_size(call.y.dtype,
+                  [&](auto zero) { gather_elements<decltype(zero)>(call, to, indices); });
+  });
 }
 
 }  // namespace adret::cpu

@@ -2,10 +2,12 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/runs.h>
 #include <adret/core/kernels/remap_plan.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace adret::cpu {
 
@@ -28,77 +30,136 @@ Sizes places_of(const RemapPlan& plan, int64_t row, int64_t RemapAxis::*size) {
   return places;
 }
 
+// To those of the next row.
+void advance(const RemapPlan& plan, Sizes& places, int64_t RemapAxis::*size) {
+  for (size_t d = size_t(plan.rank - 1); d-- > 0;) {
+    if (++places[d] < plan.axes[d].*size) return;
+    places[d] = 0;
+  }
+}
+
 int64_t outer_rows(const RemapPlan& plan, int64_t RemapAxis::*size) {
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < size_t(plan.rank); ++d) rows *= plan.axes[d].*size;
   return rows;
 }
 
-// The places of y whose source lies in x when it moves along without a mirror.
-struct Inside {
-  int64_t begin, end;
-  explicit Inside(const RemapAxis& axis)
-      : begin(std::clamp<int64_t>(-axis.start, 0, axis.y_size)),
-        end(std::clamp<int64_t>(axis.x_size - axis.start, begin, axis.y_size)) {}
+// Places of y that follow each other in x too: at `from`, from + step, ...; -1: outside of x.
+struct Run {
+  int64_t first, length, from, step;
 };
 
-bool is_shift(const RemapAxis& axis) { return axis.mode == PadMode::constant && axis.step == 1; }
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-template <class T>
-void copy_row(const RemapAxis& axis, const T* x, T* y, T value) {
-  if (is_shift(axis)) {
-    const Inside inside(axis);
-    std::fill_n(y, inside.begin, value);
-    std::copy(x + axis.start + inside.begin, x + axis.start + inside.end, y + inside.begin);
-    std::fill(y + inside.end, y + axis.y_size, value);
-    return;
-  }
-  for (int64_t i = 0; i < axis.y_size; ++i) {
-    const int64_t from = axis.source(i);
-    y[i] = from < 0 ? value : x[from];
+// f(run) for the places begin..end-1 along an axis, in order. What lies before x, within and behind
+// it is one run each, or one for each repetition.
+template <class F>
+void each_run(const RemapAxis& axis, int64_t begin, int64_t end, F f) {
+  const int64_t size = axis.x_size, step = axis.step;
+  const bool is_circular = axis.mode == PadMode::circular;
+  for (Run run{begin, 0, 0, 0}; run.first < end; run.first += run.length) {
+    const int64_t at = axis.start + step * run.first;
+    const int64_t turn = is_circular ? floor_div(at, size) : 0;
+    const int64_t low = turn * size, high = low + size;  // the stretch that stands for x
+    const bool is_before = at < low, is_behind = at >= high;
+    // The places up to the next border, if the way leads there.
+    const int64_t border = step > 0 ? (is_before ? low : high) : (is_behind ? high - 1 : low - 1);
+    const bool leaves = step > 0 ? is_behind : is_before;
+    const int64_t way = std::abs(border - at), stride = std::abs(step);
+    const int64_t ahead = leaves ? end : stride == 1 ? way : chunk_count(way, stride);
+    run.length = std::min(end - run.first, ahead);
+    run.from = axis.source(run.first);
+    const bool is_mirrored = axis.mode == PadMode::reflect && (is_before || is_behind);
+    const bool is_held = axis.mode == PadMode::replicate && (is_before || is_behind);
+    run.step = is_mirrored ? -step : is_held ? 0 : step;
+    f(run);
   }
 }
+
+template <class T>
+void copy_row(const RemapAxis& axis, const T* x, T* y, T value, int64_t begin, int64_t end) {
+  if (axis.mode == PadMode::circular && axis.step == 1 && end - begin > 2 * axis.x_size) {
+    // What has been repeated once is there to be copied in ever longer pieces.
+    copy_row(axis, x, y, value, begin, begin + axis.x_size);
+    for (int64_t done = axis.x_size; done < end - begin;) {
+      const int64_t length = std::min(done, end - begin - done);
+      copy_run(y + begin, y + begin + done, size_t(length) * sizeof(T));
+      done += length;
+    }
+    return;
+  }
+  each_run(axis, begin, end, [&](const Run& run) {
+    T* const to = y + run.first;
+    if (run.from < 0 || run.step == 0) {
+      std::fill_n(to, run.length, run.from < 0 ? value : x[run.from]);
+    } else if (run.step == 1) {
+      copy_run(x + run.from, to, size_t(run.length) * sizeof(T));
+    } else if (run.step == -1) {
+      std::reverse_copy(x + run.from + 1 - run.length, x + run.from + 1, to);
+    } else {
+      for (int64_t i = 0; i < run.length; ++i) to[i] = x[run.from + i * run.step];
+    }
+  });
+}
+
+// A long row is cut, so that threads can share it.
+constexpr int64_t part_length = memory_grain;
 
 template <class T>
 void remap(const kernels::Remap& call) {
   const RemapPlan plan(call.x.shape, call.y.shape, call.remap);
   const RemapAxis& inner = plan.inner();
   const Sizes strides = plan.x_strides();
-  const T* x = call.x.as<T>();
-  T* y = call.y.as<T>();
   const T value = T(call.remap.value);
-  parallel_for(outer_rows(plan, &RemapAxis::y_size), items_per_chunk(memory_grain, inner.y_size),
+  const int64_t parts = chunk_count(inner.y_size, part_length);
+  const auto outer = size_t(plan.rank - 1);
+  const bool moves_alike = inner.is_identity();
+  const auto copy_part = [&](const Sizes& places, int64_t row, int64_t part) {
+    int64_t from = 0;
+    bool exists = true;
+    for (size_t d = 0; d < outer; ++d) {
+      const int64_t place = plan.axes[d].source(places[d]);
+      exists &= place >= 0;
+      from += place * strides[d];
+    }
+    const int64_t begin = part * part_length, end = std::min(inner.y_size, begin + part_length);
+    T* const y = call.y.as<T>() + row * inner.y_size;
+    if (exists && moves_alike) {
+      copy_run(call.x.as<T>() + from + begin, y + begin, size_t(end - begin) * sizeof(T));
+    } else if (exists) {
+      copy_row(inner, call.x.as<T>() + from, y, value, begin, end);
+    } else {
+      std::fill(y + begin, y + end, value);
+    }
+  };
+  parallel_for(outer_rows(plan, &RemapAxis::y_size) * parts,
+               items_per_chunk(memory_grain, std::min(inner.y_size, part_length)),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   const Sizes places = places_of(plan, row, &RemapAxis::y_size);
-                   int64_t from = 0;
-                   bool exists = true;
-                   for (size_t d = 0; d + 1 < size_t(plan.rank); ++d) {
-                     const int64_t place = plan.axes[d].source(places[d]);
-                     exists &= place >= 0;
-                     from += place * strides[d];
-                   }
-                   T* const out = y + row * inner.y_size;
-                   if (exists) {
-                     copy_row(inner, x + from, out, value);
-                   } else {
-                     std::fill_n(out, inner.y_size, value);
-                   }
+                 int64_t row = begin / parts, part = begin % parts;
+                 Sizes places = places_of(plan, row, &RemapAxis::y_size);
+                 for (int64_t item = begin; item < end; ++item) {
+                   copy_part(places, row, part);
+                   if (++part < parts) continue;
+                   part = 0;
+                   ++row;
+                   advance(plan, places, &RemapAxis::y_size);
                  }
                });
 }
 
 template <class T>
 void add_row(const RemapAxis& axis, const T* dy, T* dx) {
-  if (is_shift(axis)) {
-    const Inside inside(axis);
-    for (int64_t i = inside.begin; i < inside.end; ++i) dx[axis.start + i] += dy[i];
-    return;
-  }
-  for (int64_t j = 0; j < axis.x_size; ++j) {
-    const RemapPreimages from = axis.preimages(j);
-    for (int64_t k = 0; k < from.count; ++k) dx[j] += dy[from[k]];
-  }
+  each_run(axis, 0, axis.y_size, [&](const Run& run) {
+    if (run.from < 0) return;
+    const T* const from = dy + run.first;
+    T* const to = dx + run.from;
+    if (run.step == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < run.length; ++i) to[i] += from[i];
+    } else {
+      for (int64_t i = 0; i < run.length; ++i) to[i * run.step] += from[i];
+    }
+  });
 }
 
 // Rows of y that come from one row of x, in their order.
@@ -131,11 +192,13 @@ void remap_backward(const kernels::RemapBackward& call) {
   const int64_t elements = std::max(inner.x_size, inner.y_size);
   parallel_for(outer_rows(plan, &RemapAxis::x_size), items_per_chunk(memory_grain, elements),
                [&](int64_t begin, int64_t end) {
+                 Sizes places = places_of(plan, begin, &RemapAxis::x_size);
                  for (int64_t row = begin; row < end; ++row) {
                    T* const out = dx + row * inner.x_size;
                    std::fill_n(out, inner.x_size, T(0));
-                   for_rows(plan, places_of(plan, row, &RemapAxis::x_size),
+                   for_rows(plan, places,
                             [&](int64_t offset) { add_row(inner, dy + offset, out); });
+                   advance(plan, places, &RemapAxis::x_size);
                  }
                });
 }

@@ -12,27 +12,41 @@ using kernels::ScatterMode;
 namespace {
 
 // Columns that one thread takes: no two threads write to one place, whatever the indices are.
-constexpr int64_t block_width = 64;
+constexpr int64_t block_width = 32;
 
-template <class T, class F>
-void scatter(const kernels::Scatter& call, F put) {
+// put(y, x) for each element x and its place y.
+template <class T, class Index, class F>
+void scatter(const kernels::Scatter& call, const Index* indices, F put) {
   const Lines from(call.x.shape, call.dim);
-  const Indices indices(call.indices, from);
-  const int64_t size = call.y.shape[call.dim], blocks = chunk_count(from.inner, block_width);
-  const T* x = call.x.as<T>();
-  T* y = call.y.as<T>();
-  const int64_t elements = from.length * std::min(from.inner, block_width);
+  const bool alike = are_alike(call.indices);
+  const int64_t size = call.y.shape[call.dim], inner = from.inner;
+  const int64_t blocks = chunk_count(inner, block_width);
+  const int64_t elements = from.length * std::min(inner, block_width);
+  const auto put_one = [&](T* line, int64_t index, T value) {
+    if (is_within(index, size)) put(line[index * inner], value);
+  };
   parallel_for(from.outer * blocks, items_per_chunk(memory_grain, elements),
                [&](int64_t begin, int64_t end) {
                  for (int64_t item = begin; item < end; ++item) {
                    const int64_t outer = item / blocks, first = item % blocks * block_width;
-                   const int64_t last = std::min(from.inner, first + block_width);
-                   for (int64_t i = 0; i < from.length; ++i) {
-                     const T* const row = x + (outer * from.length + i) * from.inner;
-                     for (int64_t c = first; c < last; ++c) {
-                       const int64_t index = indices(outer, i, c);
-                       if (index < 0 || index >= size) continue;
-                       put(y[(outer * size + index) * from.inner + c], row[c]);
+                   const int64_t width = std::min(inner - first, block_width);
+                   const T* x = call.x.as<T>() + outer * from.length * inner + first;
+                   T* const y = call.y.as<T>() + outer * size * inner + first;
+                   const Index* at = alike ? indices : indices + (x - call.x.as<T>());
+                   if (inner == 1) {
+                     for (int64_t i = 0; i < from.length; ++i) put_one(y, at[i], x[i]);
+                     continue;
+                   }
+                   for (int64_t i = 0; i < from.length; ++i, x += inner) {
+                     if (alike) {
+                       const int64_t index = at[i];
+                       if (!is_within(index, size)) continue;
+                       T* const row = y + index * inner;
+#pragma GCC ivdep
+                       for (int64_t c = 0; c < width; ++c) put(row[c], x[c]);
+                     } else {
+                       for (int64_t c = 0; c < width; ++c) put_one(y + c, at[c], x[c]);
+                       at += inner;
                      }
                    }
                  }
@@ -41,7 +55,9 @@ void scatter(const kernels::Scatter& call, F put) {
 
 template <class T>
 void add(const kernels::Scatter& call) {
-  scatter<T>(call, [](T& to, T value) { to += value; });
+  with_indices(call.indices, [&](const auto* indices) {
+    scatter<T>(call, indices, [](T& to, T value) { to += value; });
+  });
 }
 
 }  // namespace
@@ -50,7 +66,9 @@ void run(const kernels::Scatter& call) {
   if (call.mode == ScatterMode::assign) {
     return dispatch_size(call.y.dtype, [&](auto zero) {
       using T = decltype(zero);
-      scatter<T>(call, [](T& to, T value) { to = value; });
+      with_indices(call.indices, [&](const auto* indices) {
+        scatter<T>(call, indices, [](T& to, T value) { to = value; });
+      });
     });
   }
   if (call.mode == ScatterMode::sum) run(kernels::Fill{.y = call.y, .value = 0});

@@ -80,13 +80,12 @@ struct Lines {
     const uint32_t row = inner.quotient(element);
     return row - length.quotient(row) * length.divisor();
   }
-  // Of place `rank` counted through all lines.
-  __device__ uint32_t element_of(uint32_t rank) const {
-    const uint32_t line = length.quotient(rank), place = rank - line * length.divisor();
-    const uint32_t outer = inner.quotient(line), column = line - outer * inner.divisor();
-    return (outer * length.divisor() + place) * inner.divisor() + column;
-  }
 };
+
+Lines lines_of(int64_t length, int64_t inner) {
+  return {FastDivisor(uint32_t(length * inner)), FastDivisor(uint32_t(inner)),
+          FastDivisor(uint32_t(length))};
+}
 
 template <class T>
 __global__ void write_keys(const T* x, uint64_t* keys, uint32_t* places,
@@ -112,14 +111,17 @@ __global__ void write_line_keys(uint64_t* keys, const uint32_t* places,
   for (int64_t i = first_item(); i < count; i += all_threads()) keys[i] = lines.line_of(places[i]);
 }
 
+// places: of x's elements, line after line in order; y has the first ones of each line.
 template <class T>
 __global__ void write_sorted(const T* x, const uint32_t* places, T* y, int64_t* indices,
-                             const __grid_constant__ Lines lines, uint32_t count) {
+                             const __grid_constant__ Lines x_lines,
+                             const __grid_constant__ Lines y_lines, uint32_t count) {
   begin_kernel();
   for (int64_t i = first_item(); i < count; i += all_threads()) {
-    const uint32_t from = places[i], to = lines.element_of(uint32_t(i));
+    const uint32_t to = uint32_t(i), line = y_lines.line_of(to);
+    const uint32_t from = places[line * x_lines.length.divisor() + y_lines.place_of(to)];
     y[to] = x[from];
-    if (indices) indices[to] = lines.place_of(from);
+    if (indices) indices[to] = x_lines.place_of(from);
   }
 }
 
@@ -127,8 +129,7 @@ template <class T>
 void sort(Context& context, const kernels::Sort& call) {
   const int64_t count = call.x.numel(), length = call.x.shape[call.dim],
                 inner = inner_size(call.x.shape, call.dim);
-  const Lines lines{FastDivisor(uint32_t(length * inner)), FastDivisor(uint32_t(inner)),
-                    FastDivisor(uint32_t(length))};
+  const Lines lines = lines_of(length, inner), y_lines = lines_of(call.y.shape[call.dim], inner);
   const int bits = ValueKey<T>::bits, line_bits = bits_of(uint64_t(count / length - 1));
   const bool at_once = bits < 64;
   const Grid grid = grid_for(context, count);
@@ -140,14 +141,15 @@ void sort(Context& context, const kernels::Sort& call) {
     launch(context, write_line_keys, grid, pairs.keys(), pairs.places(), lines, uint32_t(count));
     pairs.sort(line_bits);
   }
-  launch(context, write_sorted<T>, grid, call.x.as<T>(), pairs.places(), call.y.as<T>(),
-         call.indices.as<int64_t>(), lines, uint32_t(count));
+  launch(context, write_sorted<T>, grid_for(context, call.y.numel()), call.x.as<T>(),
+         pairs.places(), call.y.as<T>(), call.indices.as<int64_t>(), lines, y_lines,
+         uint32_t(call.y.numel()));
 }
 
 }  // namespace
 
 void run(Context& context, const kernels::Sort& call) {
-  if (call.x.numel() == 0) return;
+  if (call.y.numel() == 0) return;
   if (call.x.numel() > INT32_MAX) {
     throw ShapeError("[sort] takes up to 2^31 - 1 elements on CUDA, got " +
                      std::to_string(call.x.numel()));

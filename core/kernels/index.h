@@ -111,8 +111,8 @@ struct Scatter {
   std::string params() const;
 };
 
-// y: x in order along `dim`, stably; NaN counts as the largest. indices (i64, like y, or
-// undefined): where along `dim` each stood.
+// y: x in order along `dim`, stably, or as many of the first as y has room for there; NaN counts as
+// the largest. indices (i64, like y, or undefined): where along `dim` each stood.
 struct Sort {
   static constexpr const char* name = "sort";
   TensorView x, y, indices;

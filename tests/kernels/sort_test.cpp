@@ -1,4 +1,5 @@
 // Sorting lines, against the standard library's stable sort.
+#include <adret/autograd/ops/shape.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
@@ -113,6 +114,28 @@ TEST(Sort, OrdersLargeIntegers) {
   const Tensor y = Tensor::empty({6}, {.dtype = DType::i64});
   run(kernels::Sort{.x = x, .y = y});
   EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{least, -1, 0, 1, most - 1, most}));
+}
+
+TEST(Sort, GivesAsManyOfTheFirstAsThereIsRoomFor) {
+  for (const auto& [shape, dim] : {std::pair{Shape{7, 100}, 1}, {Shape{3, 90, 5}, 1}}) {
+    const Tensor x = Tensor::from(random_values(shape.numel(), 3), shape).to(DType::f32);
+    const Tensor all = Tensor::empty(shape);
+    const Tensor all_places = Tensor::empty(shape, {.dtype = DType::i64});
+    for (const int64_t count : {0, 1, 5, 12, 60}) {
+      const Shape shorter = shape.with(dim, count);
+      const Tensor first = Tensor::empty(shorter);
+      const Tensor places = Tensor::empty(shorter, {.dtype = DType::i64});
+      for (const bool descending : {false, true}) {
+        run(kernels::Sort{
+            .x = x, .y = all, .indices = all_places, .dim = dim, .descending = descending});
+        run(kernels::Sort{
+            .x = x, .y = first, .indices = places, .dim = dim, .descending = descending});
+        EXPECT_EQ(first.to_vector<float>(), slice(all, dim, 0, count).to_vector<float>());
+        EXPECT_EQ(places.to_vector<int64_t>(),
+                  slice(all_places, dim, 0, count).to_vector<int64_t>());
+      }
+    }
+  }
 }
 
 TEST(Sort, SortsLongLines) {
