@@ -89,7 +89,7 @@ void run_in(const kernels::Unary& call) {
     case UnaryOp::softplus: return heavy([=](T x) { return softplus(x, alpha, beta); });
     case UnaryOp::elu:
       return heavy([=](T x) { return beta * (x > 0 ? x : alpha * cpu::expm1(x)); });
-    case UnaryOp::leaky_relu: return light([=](T x) { return x > 0 ? x : alpha * x; });
+    case UnaryOp::leaky_relu: return light([=](T x) { return choose(x > 0, x, alpha * x); });
     case UnaryOp::hardsigmoid: return light([](T x) { return hardsigmoid(x); });
     case UnaryOp::hardswish: return light([](T x) { return x * hardsigmoid(x); });
     case UnaryOp::softsign: return light([](T x) { return x / (1 + std::fabs(x)); });
@@ -118,7 +118,8 @@ void run_backward_in(const kernels::UnaryBackward& call) {
     case UnaryOp::softplus: return slope([=](T x) { return softplus_slope(x, alpha, beta); });
     case UnaryOp::elu:
       return slope([=](T x) { return beta * (x > 0 ? T(1) : alpha * cpu::exp(x)); });
-    case UnaryOp::leaky_relu: return light([=](T x, T dy) { return x > 0 ? dy : alpha * dy; });
+    case UnaryOp::leaky_relu:
+      return light([=](T x, T dy) { return choose(x > 0, dy, alpha * dy); });
     case UnaryOp::hardsigmoid:
       return light([](T x, T dy) { return x <= -3 || x >= 3 ? T(0) : dy * (T(1) / 6); });
     case UnaryOp::hardswish: return slope([](T x) { return hardswish_slope(x); });

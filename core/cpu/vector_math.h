@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 namespace adret::cpu {
 
@@ -24,6 +25,15 @@ T multiply_add(T a, T b, T c) {
 #else
   return a * b + c;
 #endif
+}
+
+// condition ? a : b, both computed: from arithmetic in one arm of a conditional expression the
+// compiler makes a branch, which keeps a loop from being vectorised.
+template <class T>
+T choose(bool condition, T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const Bits mask = Bits(0) - Bits(condition);
+  return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
 }
 
 // The difference of two floats' representations, wrapping.
