@@ -3,11 +3,13 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
+#include <adret/core/cpu/vector.h>
 #include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace adret::cpu {
@@ -32,23 +34,32 @@ struct Layout {
   }
 };
 
-// The sum of term(i) for i < n: in T for some hundred terms, from there on in f64.
-template <class T, class F>
-double row_sum(int64_t n, F term) {
-  constexpr int64_t width = 32, piece = 16 * width;
-  double total = 0;
+// f(place, count) for the elements of a row, a vector or less at a time; sums of what it adds are
+// kept in T for 16 vectors, from there on in f64.
+template <class T, size_t N, class F>
+std::array<double, N> row_sums(int64_t n, F f) {
+  constexpr int64_t piece = 16 * lanes<T>;
+  std::array<double, N> totals{};
   for (int64_t first = 0; first < n; first += piece) {
-    T part[width] = {};
-    const int64_t end = std::min(n, first + piece);
-    int64_t i = first;
-    for (; i + width <= end; i += width) {
-#pragma GCC ivdep
-      for (int64_t k = 0; k < width; ++k) part[k] += term(i + k);
+    Vector<T> recent[N] = {};
+    each_vector<T>(std::min(piece, n - first),
+                   [&](int64_t i, int64_t count) { f(first + i, count, recent); });
+    for (size_t k = 0; k < N; ++k) {
+      double parts[lanes<T>];
+      for (int i = 0; i < lanes<T>; ++i) parts[i] = double(recent[k][i]);
+      for (int half = lanes<T> / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
+      }
+      totals[k] += parts[0];
     }
-    for (; i < end; ++i) part[i % width] += term(i);
-    for (int64_t k = 0; k < width; ++k) total += double(part[k]);
   }
-  return total;
+  return totals;
+}
+
+// Those of the first `count` lanes.
+template <class T>
+Vector<T> only_first(Vector<T> v, int64_t count) {
+  return count == lanes<T> ? v : lane_numbers<T>() < T(count) ? v : Vector<T>{};
 }
 
 // -- forward -------------------------------------------------------------------------------------
@@ -108,15 +119,18 @@ Statistics<T> row_statistics(const T* s, int64_t n, const Forward<T>& call) {
   double mean = 0;
   if (call.centered) {
     const T pivot = s[0];
-    mean = double(pivot) + row_sum<T>(n, [=](int64_t i) { return s[i] - pivot; }) / double(n);
+    const auto sums = row_sums<T, 1>(n, [=](int64_t i, int64_t count, Vector<T>* sum) {
+      sum[0] += only_first<T>(load_some(s + i, count) - pivot, count);
+    });
+    mean = double(pivot) + sums[0] / double(n);
   }
   const T centre = T(mean);
-  const double squares = row_sum<T>(n, [=](int64_t i) {
-    const T deviation = s[i] - centre;
-    return deviation * deviation;
+  const auto squares = row_sums<T, 1>(n, [=](int64_t i, int64_t count, Vector<T>* sum) {
+    const Vector<T> deviation = only_first<T>(load_some(s + i, count) - centre, count);
+    sum[0] += deviation * deviation;
   });
   const double rounding = mean - double(centre);
-  return {mean, centre, squares / double(n) - rounding * rounding, call.epsilon};
+  return {mean, centre, squares[0] / double(n) - rounding * rounding, call.epsilon};
 }
 
 template <class T>
@@ -130,11 +144,12 @@ void forward_rows(const Forward<T>& call, const Layout& layout, int64_t sample) 
     const T* const weight = call.weight ? call.weight + group * width : nullptr;
     const T* const bias = call.bias ? call.bias + group * width : nullptr;
     T* const y = call.y + at;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) {
-      const T normalised = (s[c] - row.centre - row.lost) * row.rstd;
-      y[c] = multiply_add(normalised, weight ? weight[c] : T(1), bias ? bias[c] : T(0));
-    }
+    each_vector<T>(width, [=](int64_t c, int64_t count) {
+      Vector<T> value = (load_some(s + c, count) - row.centre - row.lost) * row.rstd;
+      if (weight) value *= load_some(weight + c, count);
+      if (bias) value += load_some(bias + c, count);
+      store_some(y + c, value, count);
+    });
   }
 }
 
@@ -272,24 +287,30 @@ void backward_rows(const Backward<T>& call, const Layout& layout, int64_t sample
     const T *x = call.x + at, *dy = call.dy + at;
     const T* const weight = call.weight ? call.weight + channel : nullptr;
     T *dweight = sums.recent_weight() + channel, *dbias = sums.recent_bias() + channel;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) {
-      dweight[c] += dy[c] * ((x[c] - centre) * rstd);
-      dbias[c] += dy[c];
-    }
+    // Sums first, of g and g * x among them, while x and dy come to the L1 cache.
+    const auto g = [=](int64_t c, int64_t count) {
+      const Vector<T> gradient = load_some(dy + c, count);
+      return weight ? gradient * load_some(weight + c, count) : gradient;
+    };
+    const auto totals = row_sums<T, 2>(width, [=](int64_t c, int64_t count, Vector<T>* sum) {
+      const Vector<T> gradient = load_some(dy + c, count), own = g(c, count);
+      const Vector<T> centred = load_some(x + c, count) - centre;
+      sum[0] += own;
+      sum[1] += only_first<T>(own * centred, count);
+      store_some(dweight + c, load_some(dweight + c, count) + gradient * (centred * rstd), count);
+      store_some(dbias + c, load_some(dbias + c, count) + gradient, count);
+    });
     if (!call.dx) continue;
-    const auto g = [=](int64_t c) { return weight ? dy[c] * weight[c] : dy[c]; };
-    const double total = call.centered ? row_sum<T>(width, g) : 0;
-    const double product = row_sum<T>(width, [=](int64_t c) { return g(c) * (x[c] - centre); });
-    const T offset = T(total / double(width));
-    const T slope = T(product / double(width) * double(rstd) * double(rstd));
+    const T offset = call.centered ? T(totals[0] / double(width)) : T(0);
+    const T slope = T(totals[1] / double(width) * double(rstd) * double(rstd));
     const T* const dsum = call.dsum ? call.dsum + at : nullptr;
     T* const dx = call.dx + at;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) {
-      const T value = rstd * (g(c) - offset - (x[c] - centre) * slope);
-      dx[c] = dsum ? value + dsum[c] : value;
-    }
+    each_vector<T>(width, [=](int64_t c, int64_t count) {
+      const Vector<T> centred = load_some(x + c, count) - centre;
+      Vector<T> value = rstd * (g(c, count) - offset - centred * slope);
+      if (dsum) value += load_some(dsum + c, count);
+      store_some(dx + c, value, count);
+    });
   }
 }
 

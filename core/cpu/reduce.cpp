@@ -129,7 +129,9 @@ class Reduction {
     const int64_t width = columns(output), stride = plan_.rows.inner_strides()[0];
     std::fill_n(result, width, Op::identity);
     plan_.rows.for_runs(first, last, [&](int64_t, const auto& offsets, int64_t rows) {
-      if (stride == width && width < wide_width) {
+      if (width == 1 && stride == 1) {
+        result[0] = Op::combine(result[0], reduce_row<Op>(x + offsets[0], rows));
+      } else if (stride == width && width < wide_width) {
         reduce_narrow_rows<Op>(x + offsets[0], rows, width, result);
       } else {
         reduce_rows<Op>(x + offsets[0], rows, stride, width, result);

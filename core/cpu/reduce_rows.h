@@ -1,90 +1,180 @@
 // Reduction of the rows of a matrix to one row, in a fixed order.
 #pragma once
 
+#include <adret/core/cpu/vector.h>
 #include <adret/core/cpu/vector_math.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace adret::cpu {
 
-// The operations of a reduction: sums and products of f32 and f64 are kept in f64.
+// The operations of a reduction, of numbers and of vectors: sums and products of f32 and f64 are
+// kept in f64.
 template <class T>
 struct Sum {
   using Result = double;
-  static constexpr bool in_fours = true;
   static constexpr Result identity = 0;
-  static Result combine(Result a, Result b) { return a + b; }
+  template <class V>
+  static V combine(V a, V b) {
+    return a + b;
+  }
 };
 template <class T>
 struct Prod {
   using Result = double;
-  static constexpr bool in_fours = true;
   static constexpr Result identity = 1;
-  static Result combine(Result a, Result b) { return a * b; }
+  template <class V>
+  static V combine(V a, V b) {
+    return a * b;
+  }
 };
 template <class T>
 struct Max {
   using Result = T;
-  static constexpr bool in_fours = false;
   static constexpr Result identity = -std::numeric_limits<T>::infinity();
-  static Result combine(Result a, Result b) { return larger(a, b); }
+  template <class V>
+  static V combine(V a, V b) {
+    return (a > b) | (a != a) ? a : b;  // NaN wins on either side
+  }
 };
 template <class T>
 struct Min {
   using Result = T;
-  static constexpr bool in_fours = false;
   static constexpr Result identity = std::numeric_limits<T>::infinity();
-  static Result combine(Result a, Result b) { return smaller(a, b); }
+  template <class V>
+  static V combine(V a, V b) {
+    return (a < b) | (a != a) ? a : b;
+  }
+};
+
+// What is combined of an element in the given column: itself, its square, or its squared distance
+// from the column's centre.
+struct Itself {
+  template <class V>
+  V operator()(V value, int64_t) const {
+    return value;
+  }
+};
+struct Squared {
+  template <class V>
+  V operator()(V value, int64_t) const {
+    return value * value;
+  }
+};
+struct SquaredDeviation {
+  const double* centre;
+  template <class V>
+  V operator()(V value, int64_t column) const {
+    if constexpr (std::is_arithmetic_v<V>) {
+      return (value - centre[column]) * (value - centre[column]);
+    } else {
+      const V deviation = value - load(centre + column);
+      return deviation * deviation;
+    }
+  }
 };
 
 // Narrower rows than this are taken several at a time.
 inline constexpr int64_t wide_width = 64;
 
-// Combines `rows` rows of x, `stride` elements apart, into result (width).
-template <class Op, class T>
-void reduce_rows(const T* x, int64_t rows, int64_t stride, int64_t width,
-                 typename Op::Result* result) {
-  using Result = typename Op::Result;
-  int64_t row = 0;
-  // Four rows at a time halve the time of sums; nested comparisons would not vectorise.
-  for (; Op::in_fours && row + 4 <= rows; row += 4, x += 4 * stride) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < width; ++i) {
-      const Result low = Op::combine(Result(x[i]), Result(x[stride + i]));
-      const Result high = Op::combine(Result(x[2 * stride + i]), Result(x[3 * stride + i]));
-      result[i] = Op::combine(result[i], Op::combine(low, high));
-    }
-  }
-  for (; row < rows; ++row, x += stride) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < width; ++i) result[i] = Op::combine(result[i], Result(x[i]));
+// Neighbours of x, as many as a vector of results has.
+template <class Result, class T>
+[[gnu::always_inline]] inline Vector<Result> load_results(const T* x) {
+  if constexpr (std::is_same_v<Result, T>) {
+    return load(x);
+  } else {
+    using Source = typename VectorOfLanes<T, lanes<Result>>::type;
+    Source source;
+    std::memcpy(&source, x, sizeof(source));
+    return __builtin_convertvector(source, Vector<Result>);
   }
 }
 
-// The same for narrow dense rows: several make one wide row, whose results are folded at the end.
-template <class Op, class T>
-void reduce_narrow_rows(const T* x, int64_t rows, int64_t width, typename Op::Result* result) {
+// N vectors of columns from `column` on, whose results stay in registers.
+template <class Op, int N, class T, class Term>
+void reduce_block(const T* x, int64_t rows, int64_t stride, int64_t column,
+                  typename Op::Result* result, Term term) {
+  using Result = typename Op::Result;
+  constexpr int64_t width = lanes<Result>;
+  Vector<Result> kept[N];
+  for (int k = 0; k < N; ++k) kept[k] = load(result + column + k * width);
+  x += column;
+  for (int64_t row = 0; row < rows; ++row, x += stride) {
+#pragma GCC unroll 8
+    for (int k = 0; k < N; ++k) {
+      const Vector<Result> value = load_results<Result>(x + k * width);
+      kept[k] = Op::combine(kept[k], term(value, column + k * width));
+    }
+  }
+  for (int k = 0; k < N; ++k) store(result + column + k * width, kept[k]);
+}
+
+// Combines `rows` rows of x, `stride` elements apart, into result (width).
+template <class Op, class T, class Term = Itself>
+void reduce_rows(const T* x, int64_t rows, int64_t stride, int64_t width,
+                 typename Op::Result* result, Term term = {}) {
+  using Result = typename Op::Result;
+  constexpr int64_t one = lanes<Result>;
+  int64_t column = 0;
+  for (; column + 8 * one <= width; column += 8 * one) {
+    reduce_block<Op, 8>(x, rows, stride, column, result, term);
+  }
+  for (; column + 2 * one <= width; column += 2 * one) {
+    reduce_block<Op, 2>(x, rows, stride, column, result, term);
+  }
+  for (; column + one <= width; column += one) {
+    reduce_block<Op, 1>(x, rows, stride, column, result, term);
+  }
+  if (column == width) return;
+  for (int64_t row = 0; row < rows; ++row, x += stride) {
+#pragma GCC ivdep
+    for (int64_t i = column; i < width; ++i) {
+      result[i] = Op::combine(result[i], term(Result(x[i]), i));
+    }
+  }
+}
+
+// All of 0..n-1 together, each as in column 0: of neighbours, in several vectors.
+template <class Op, class T, class Term = Itself>
+typename Op::Result reduce_row(const T* x, int64_t n, Term term = {}) {
+  using Result = typename Op::Result;
+  constexpr int64_t one = lanes<Result>, count = 8, all = count * one;
+  alignas(vector_bytes) Result kept[all];
+  std::fill_n(kept, all, Op::identity);
+  const int64_t rows = n / all;
+  if (rows > 0) reduce_block<Op, count>(x, rows, all, 0, kept, term);
+  x += rows * all;
+  n -= rows * all;
+  for (int64_t k = 0; n >= one; ++k, x += one, n -= one) {
+    const Vector<Result> value = term(load_results<Result>(x), 0);
+    store(kept + k * one, Op::combine(load(kept + k * one), value));
+  }
+  for (int64_t i = 0; i < n; ++i) kept[i] = Op::combine(kept[i], term(Result(x[i]), 0));
+  for (int64_t half = all / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) kept[i] = Op::combine(kept[i], kept[i + half]);
+  }
+  return kept[0];
+}
+
+// Rows as in reduce_rows, but narrow and dense: several make one wide row, whose results are folded
+// at the end. Terms must not ask for the column.
+template <class Op, class T, class Term = Itself>
+void reduce_narrow_rows(const T* x, int64_t rows, int64_t width, typename Op::Result* result,
+                        Term term = {}) {
   const int64_t rows_at_once = wide_width / width, wide = rows_at_once * width;
   const int64_t wide_rows = rows / rows_at_once;
   if (wide_rows > 1) {
     typename Op::Result folded[wide_width];
     std::fill_n(folded, wide, Op::identity);
-    reduce_rows<Op>(x, wide_rows, wide, wide, folded);
+    reduce_rows<Op>(x, wide_rows, wide, wide, folded, term);
     reduce_rows<Op>(folded, rows_at_once, width, width, result);
     x += wide_rows * wide;
     rows -= wide_rows * rows_at_once;
   }
-  reduce_rows<Op>(x, rows, width, width, result);
-}
-
-// All of 0..n-1 together.
-template <class Op, class T>
-typename Op::Result reduce_row(const T* x, int64_t n) {
-  typename Op::Result result = Op::identity;
-  reduce_narrow_rows<Op>(x, n, 1, &result);
-  return result;
+  reduce_rows<Op>(x, rows, width, width, result, term);
 }
 
 }  // namespace adret::cpu
