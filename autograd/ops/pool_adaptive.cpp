@@ -1,7 +1,8 @@
 // The largest elements of areas that cover a sequence, an image or a volume.
-#include <adret/autograd/ops/areas.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/places.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/window.h>
@@ -15,6 +16,12 @@ namespace {
 // which changes neither the largest nor which of equal ones is first. Then they are windows side by
 // side. Where the areas are of one size already nothing is gathered.
 
+// floor(x / divisor) of whole numbers from 0. The half keeps quotients away from whole numbers,
+// since x / b of a tensor is x times the rounded 1 / b.
+Tensor whole_quotient(const Tensor& x, int64_t divisor) {
+  return floor((x + 0.5) / double(divisor));
+}
+
 // From `from` elements to `to` areas, of up to `size` elements.
 struct Areas {
   int64_t from, to, size;
@@ -24,11 +31,14 @@ struct Areas {
   }
   int64_t end(int64_t i) const { return ((i + 1) * from + to - 1) / to; }
   bool side_by_side() const { return from % to == 0; }
+  // Made of kernels, so that a recorded step has them as constants.
   Tensor places(Device device) const {
-    const AreaEnds ends(from, to, device);
-    const Tensor within =
-        arange(0, double(size), 1, {.dtype = DType::f64, .device = device}).reshape({1, size});
-    return minimum(ends.first + within, ends.last).to(DType::i64).reshape({to * size});
+    const TensorOptions wide{.dtype = DType::f64, .device = device};
+    const Tensor within = arange(0, double(size), 1, wide).reshape({1, size});
+    const Tensor begin = arange(0, double(to), 1, wide).reshape({to, 1}) * double(from);
+    const Tensor first = whole_quotient(begin, to);
+    const Tensor last = whole_quotient(begin + double(from - 1), to);
+    return minimum(first + within, last).to(DType::i64).reshape({to * size});
   }
 };
 

@@ -1,83 +1,63 @@
 // Images in other sizes.
-#include <adret/autograd/ops/activation.h>
-#include <adret/autograd/ops/areas.h>
-#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/node.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
-#include <adret/autograd/ops/elementary.h>
-#include <adret/autograd/ops/index.h>
-#include <adret/autograd/ops/logic.h>
-#include <adret/autograd/ops/matmul.h>
+#include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/window.h>
-#include <adret/core/compute_mode.h>
+#include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
 namespace adret {
 namespace {
 
-// From `from` pixels to `to` in one direction.
-struct Sizes {
-  int64_t from, to;
-};
+using namespace kernels;
 
-// The pixel that each of the result's is.
-Tensor nearest(const Sizes& sizes, Device device) {
-  const Tensor to = arange(0, double(sizes.to), 1, {.dtype = DType::f64, .device = device});
-  return whole_quotient(to * double(sizes.from), sizes.to).to(DType::i64);
-}
+Tensor resampled(const Tensor& x, const ResampleParams& params, const Tensor& y);
 
-// The other ways have a matrix (to, from) of the weights that a result's pixel gives to x's. They
-// are made of kernels, so that a recorded step has them as constants.
-struct Places {
-  Tensor to, from;  // (to, 1) and (1, from): the numbers of the pixels
-};
-Places places(const Sizes& sizes, const TensorOptions& options) {
-  return {arange(0, double(sizes.to), 1, options).reshape({sizes.to, 1}),
-          arange(0, double(sizes.from), 1, options).reshape({1, sizes.from})};
-}
-
-// One minus the distance in pixels, where that is positive; beyond the image the last pixel counts.
-Tensor bilinear(const Sizes& sizes, const TensorOptions& options, bool align_corners) {
-  const auto [to, from] = places(sizes, options);
-  const double most = double(sizes.from - 1);
-  const Tensor source =
-      align_corners ? to * (sizes.to > 1 ? most / double(sizes.to - 1) : 0)
-                    : clamp((to + 0.5) * (double(sizes.from) / double(sizes.to)) - 0.5, 0, most);
-  return relu(1 - abs(source - from));
-}
-
-Tensor mean_of_areas(const Sizes& sizes, const TensorOptions& options) {
-  const AreaEnds areas(sizes.from, sizes.to, options.device);
-  const Tensor from = places(sizes, {.dtype = DType::f64, .device = options.device}).from;
-  const Tensor inside =
-      greater_equal(from, areas.first).to(DType::f64) * less_equal(from, areas.last).to(DType::f64);
-  return inside / (areas.last - areas.first + 1);
-}
-
-// A matrix times the elements along each direction; matrix_of(sizes, options) gives them.
-template <class Size, class MatrixOf>
-Tensor resampled(const Tensor& x, const Size& size, const MatrixOf& matrix_of) {
-  ComputeMode mode = compute_mode();
-  mode.math = MathMode::exact;
-  const ComputeModeScope exact(mode);
-  const TensorOptions wide{.dtype = wide_dtype(x), .device = x.device()};
-  const int64_t channels = x.size(-1);
-  const auto inputs = along(inner_sizes<Size>(x.shape())), sizes = along(size);
-  int64_t outer = x.size(0), inner = channels;
-  for (const int64_t input : inputs) inner *= input;
-  Tensor y = x;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t from = inputs[i], to = sizes[i];
-    inner /= from;
-    if (from != to) {
-      const Tensor matrix = matrix_of(Sizes{from, to}, wide).to(x.dtype());
-      y = matmul(broadcast_to(matrix, {outer, to, from}), y.reshape({outer, from, inner}));
-    }
-    outer *= to;
+// Of the transpose; the other's adjoint, as that is its.
+struct TransposeBackward final : Node {
+  explicit TransposeBackward(const ResampleParams& params) : params(params) {}
+  const char* name() const override { return "resample_backward"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {resampled(grads[0], params, grad_buffer(0))};
   }
-  return y.reshape(around(x.size(0), size, channels));
+  ResampleParams params;
+};
+
+struct ResampleNode final : Node {
+  explicit ResampleNode(const ResampleParams& params) : params(params) {}
+  const char* name() const override { return "resample"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const Tensor dx = grad_buffer(0);
+    run(ResampleBackward{.dy = grads[0], .dx = dx, .resample = params});
+    record<TransposeBackward>({dx}, {grads[0]}, params);
+    return {dx};
+  }
+  ResampleParams params;
+};
+
+Tensor resampled(const Tensor& x, const ResampleParams& params, const Tensor& y) {
+  run(ResampleForward{.x = x, .y = y, .resample = params});
+  record<ResampleNode>({y}, {x}, params);
+  return y;
+}
+
+bool has_size(const Tensor& x, Size2 size) { return inner_sizes<Size2>(x.shape()) == size; }
+
+// x (N, H, W, C) itself where the size stays.
+Tensor resampled(const Tensor& x, Size2 size, const ResampleParams& params) {
+  if (has_size(x, size)) return x.reshape(x.shape());
+  return resampled(x, params, empty_like(x, around(x.size(0), size, x.size(3))));
+}
+
+// Areas that share no pixel are the windows of a pooling.
+Tensor mean_of_areas(const Tensor& x, Size2 size) {
+  const Size2 area(x.size(1) / size.h, x.size(2) / size.w);
+  const bool share_none = x.size(1) % size.h == 0 && x.size(2) % size.w == 0;
+  if (share_none && !has_size(x, size)) return avg_pool2d(x, area);
+  return resampled(x, size, {.mode = Resampling::area});
 }
 
 }  // namespace
@@ -88,13 +68,9 @@ Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& option
   check_resizable("interpolate", x, size);
   if (options.mode == Interpolation::nearest) {
     if (options.align_corners) check::refuse("interpolate", "align_corners is of bilinear alone");
-    const Tensor rows = nearest({x.size(1), size.h}, x.device());
-    const Tensor columns = nearest({x.size(2), size.w}, x.device());
-    return index_select(index_select(x, 1, rows), 2, columns);
+    return resampled(x, size, {.mode = Resampling::nearest});
   }
-  return resampled(x, size, [&](const Sizes& sizes, const TensorOptions& wide) {
-    return bilinear(sizes, wide, options.align_corners);
-  });
+  return resampled(x, size, {.mode = Resampling::bilinear, .align_corners = options.align_corners});
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size) {
@@ -102,21 +78,25 @@ Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size) {
   check::rank("adaptive_avg_pool1d", {"x", x}, 3, "(N, L, C)");
   const Tensor rows = x.reshape({x.size(0), 1, x.size(1), x.size(2)});
   check_resizable("adaptive_avg_pool1d", rows, Size2(1, size));
-  return resampled(rows, Size2(1, size), mean_of_areas).reshape({x.size(0), size, x.size(2)});
+  return mean_of_areas(rows, {1, size}).reshape({x.size(0), size, x.size(2)});
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size) {
   const FunctionScope scope("adaptive_avg_pool2d");
   check::rank("adaptive_avg_pool2d", {"x", x}, 4, "(N, H, W, C)");
   check_resizable("adaptive_avg_pool2d", x, size);
-  return resampled(x, size, mean_of_areas);
+  return mean_of_areas(x, size);
 }
 
 Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size) {
   const FunctionScope scope("adaptive_avg_pool3d");
   check::rank("adaptive_avg_pool3d", {"x", x}, 5, "(N, D, H, W, C)");
   check_resizable("adaptive_avg_pool3d", x, size);
-  return resampled(x, size, mean_of_areas);
+  // All slices of an area have the same divisor: the mean is that of their means.
+  const int64_t n = x.size(0), d = x.size(1), c = x.size(4);
+  const Tensor planes = mean_of_areas(x.reshape({n * d, x.size(2), x.size(3), c}), size.plane());
+  const Tensor columns = planes.reshape({n, d, 1, size.plane().area() * c});
+  return mean_of_areas(columns, {size.d, 1}).reshape(around(n, size, c));
 }
 
 Tensor pixel_shuffle(const Tensor& x, int64_t factor) {

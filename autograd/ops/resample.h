@@ -1,5 +1,4 @@
-// Images (N, H, W, C) in other sizes. All are linear in x; f32 stays exact whatever the mode of
-// products is.
+// Images (N, H, W, C) in other sizes. All are linear in x.
 #pragma once
 
 #include <adret/core/size3.h>
@@ -17,15 +16,13 @@ struct InterpolateOptions {
 
 // x (N, H, W, C) -> (N, size.h, size.w, C). Nearest takes pixel floor(i H / size.h); bilinear
 // weighs the two pixels in each direction beside (i + 0.5) H / size.h - 0.5, or with align_corners
-// i (H - 1) / (size.h - 1). With bilinear a pixel
-// that is not finite makes its whole row and column so. Throws ShapeError for other ranks and empty
-// images or sizes.
+// i (H - 1) / (size.h - 1). Throws ShapeError for other ranks and empty images or sizes.
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
 
 // Means over size.h x size.w areas that cover the image, the first from floor(i H / size.h) to
 // ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C); sequences (N, L, C) and
-// volumes (N, D, H, W, C) alike. As with bilinear, what is not finite spreads. Throws as
-// interpolate. The largest elements instead: adaptive_max_pool2d in ops/pool.h.
+// volumes (N, D, H, W, C) alike. Throws as interpolate. The largest elements instead:
+// adaptive_max_pool2d in ops/pool.h.
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size);
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size);
 Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size);

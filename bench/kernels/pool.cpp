@@ -1,4 +1,4 @@
-// Pooling kernels on the layers of LeNet, MNIST's CNN and ResNet-18.
+// Pooling and resampling kernels on the layers of LeNet, MNIST's CNN and ResNet-18.
 #include "measure.h"
 
 namespace adret::bench {
@@ -61,9 +61,37 @@ void register_average(const Layer& layer) {
   });
 }
 
+struct Resizing {
+  const char* name;
+  int64_t batch, from, channels, to;
+  kernels::Resampling mode;
+};
+
+const Resizing resizings[] = {
+    {"nearest_64@32-64:32", 32, 32, 64, 64, kernels::Resampling::nearest},
+    {"bilinear_64@32-64:32", 32, 32, 64, 64, kernels::Resampling::bilinear},
+    {"area_64@32-7:32", 32, 32, 64, 7, kernels::Resampling::area},
+};
+
+void register_resizing(const Resizing& r) {
+  const std::string name = r.name;
+  const Shape x_shape{r.batch, r.from, r.from, r.channels},
+      y_shape{r.batch, r.to, r.to, r.channels};
+  const kernels::ResampleParams params{.mode = r.mode};
+  measure("resample_forward/" + name, r.batch, [=] {
+    const Tensor x = random_tensor(x_shape), y = Tensor::empty(y_shape);
+    return Call({x, y}, kernels::ResampleForward{.x = x, .y = y, .resample = params});
+  });
+  measure("resample_backward/" + name, r.batch, [=] {
+    const Tensor dy = random_tensor(y_shape), dx = Tensor::empty(x_shape);
+    return Call({dy, dx}, kernels::ResampleBackward{.dy = dy, .dx = dx, .resample = params});
+  });
+}
+
 const bool registered = [] {
   for (const Layer& layer : max_layers) register_max(layer);
   for (const Layer& layer : average_layers) register_average(layer);
+  for (const Resizing& resizing : resizings) register_resizing(resizing);
   return true;
 }();
 

@@ -26,6 +26,8 @@ void run(const kernels::MaxPool2dBackward&);
 void run(const kernels::MaxPool2dGather&);
 void run(const kernels::AvgPool2dForward&);
 void run(const kernels::AvgPool2dBackward&);
+void run(const kernels::ResampleForward&);
+void run(const kernels::ResampleBackward&);
 void run(const kernels::BatchNormForward&);
 void run(const kernels::BatchNormInference&);
 void run(const kernels::BatchNormBackward&);

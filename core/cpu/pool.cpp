@@ -216,6 +216,74 @@ class TiledMaxBackward {
   const int64_t out_end_;
 };
 
+// Windows first..first + count - 1 hold a place, along one dimension; it is tap `tap` of the first.
+struct Holders {
+  int64_t first, count, tap;
+};
+
+Holders holders(int64_t place, int64_t windows, int64_t kernel, int64_t stride, int64_t padding) {
+  const int64_t at = place + padding;
+  const int64_t first = at < kernel ? 0 : (at - kernel) / stride + 1;
+  const int64_t end = std::min(windows, at / stride + 1);
+  return {first, std::max<int64_t>(0, end - first), at - first * stride};
+}
+
+// dx where windows are small and overlap: every element is the sum of what its windows give it.
+template <class T, class Position>
+class GatheredMaxBackward {
+ public:
+  GatheredMaxBackward(const PoolGeometry& g, const T* dy, const Position* position, T* dx)
+      : g_(g), dy_(dy), position_(position), dx_(dx) {}
+
+  static bool suits(const PoolGeometry& g) {
+    return g.pool.kernel.area() <= most_taps && g.channels % lanes<T> == 0;
+  }
+
+  // Rows begin..end of all images' dx.
+  void rows(int64_t begin, int64_t end) const {
+    const Pool2dParams& pool = g_.pool;
+    for (int64_t row = begin; row < end; ++row) {
+      const Holders r = holders(row % g_.h, g_.out_h, pool.kernel.h, pool.stride.h, pool.padding.h);
+      const int64_t out = (row / g_.h * g_.out_h + r.first) * g_.out_row_size();
+      T* to = dx_ + row * g_.w * g_.channels;
+      for (int64_t column = 0; column < g_.w; ++column, to += g_.channels) {
+        pixel(r, holders(column, g_.out_w, pool.kernel.w, pool.stride.w, pool.padding.w), out, to);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t most_taps = 25;
+
+  void pixel(const Holders& r, const Holders& c, int64_t out, T* to) const {
+    int64_t offset[most_taps], count = 0;
+    LaneInt<T> tap[most_taps];
+    for (int64_t i = 0; i < r.count; ++i) {
+      for (int64_t j = 0; j < c.count; ++j, ++count) {
+        offset[count] = out + i * g_.out_row_size() + (c.first + j) * g_.channels;
+        tap[count] = LaneInt<T>((r.tap - i * g_.pool.stride.h) * g_.pool.kernel.w + c.tap -
+                                j * g_.pool.stride.w);
+      }
+    }
+    for (int64_t channel = 0; channel < g_.channels; channel += lanes<T>) {
+      Vector<T> sum{};
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = offset[i] + channel;
+        typename VectorOfLanes<Position, lanes<T>>::type narrow;
+        std::memcpy(&narrow, position_ + at, sizeof narrow);
+        const auto winner = convert_lanes<LaneInt<T>, lanes<T>, Position>(narrow);
+        sum += winner == tap[i] ? load(dy_ + at) : Vector<T>{};
+      }
+      store(to + channel, sum);
+    }
+  }
+
+  const PoolGeometry& g_;
+  const T* const dy_;
+  const Position* const position_;
+  T* const dx_;
+};
+
 // f(offset of the output, offset of its winner) for every element of an image's output.
 template <class Position, class F>
 void each_winner(const PoolGeometry& g, const Position* position, F f) {
@@ -233,12 +301,13 @@ void each_winner(const PoolGeometry& g, const Position* position, F f) {
 
 template <class T, class Position>
 void max_backward(const PoolGeometry& g, const T* dy, const Position* position, T* dx) {
-  if (g.tiled()) {
-    const TiledMaxBackward<T, Position> work(g, dy, position, dx);
-    parallel_for(g.images * g.h, g.row_grain(),
+  const auto by_rows = [&](const auto& work) {
+    parallel_for(g.images * g.h, items_per_chunk(1 << 14, g.w * g.channels),
                  [&](int64_t begin, int64_t end) { work.rows(begin, end); });
-    return;
-  }
+  };
+  if (g.tiled()) return by_rows(TiledMaxBackward<T, Position>(g, dy, position, dx));
+  using Gathered = GatheredMaxBackward<T, Position>;
+  if (Gathered::suits(g)) return by_rows(Gathered(g, dy, position, dx));
   parallel_for(g.images, g.image_grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t out = i * g.out_h * g.out_row_size();

@@ -168,6 +168,7 @@ void run(Context& context, const kernels::Permute& call) {
   const LoopNest<1> nest = nest_of(call);
   if (nest.rank() <= 1) return run(context, kernels::Copy{.x = call.x, .y = call.y});
   if (nest.inner_stride(0) != 1 && transpose_by_tiles(context, nest, call)) return;
+  if (permute_blocks(context, nest, call.x, call.y)) return;
   copy_strided(context, nest, call.x, call.y);
 }
 

@@ -15,6 +15,12 @@ namespace adret::cuda {
 void copy_strided(const Context& context, const LoopNest<1>& nest, const TensorView& x,
                   const TensorView& y);
 
+// The same for permutations between a few lines and blocks of one element from each, in units of 16
+// bytes: of 2 to 16 lines (not each number) in dtypes of 2 and 4 bytes. Says no, and does nothing,
+// for others.
+bool permute_blocks(const Context& context, const LoopNest<1>& nest, const TensorView& x,
+                    const TensorView& y);
+
 // The most bytes, at most 16, by which all of the numbers and addresses divide: what can be moved
 // at once.
 template <class... Numbers>

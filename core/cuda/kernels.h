@@ -27,6 +27,8 @@ void run(Context&, const kernels::MaxPool2dBackward&);
 void run(Context&, const kernels::MaxPool2dGather&);
 void run(Context&, const kernels::AvgPool2dForward&);
 void run(Context&, const kernels::AvgPool2dBackward&);
+void run(Context&, const kernels::ResampleForward&);
+void run(Context&, const kernels::ResampleBackward&);
 void run(Context&, const kernels::BatchNormForward&);
 void run(Context&, const kernels::BatchNormInference&);
 void run(Context&, const kernels::BatchNormBackward&);

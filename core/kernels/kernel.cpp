@@ -388,6 +388,17 @@ std::string DropoutBackward::params() const { return fmt::format("p {}", p); }
 std::string AugmentImages::params() const {
   return fmt::format("{} {}", draw(key), to_string(augment));
 }
+const char* to_string(Resampling mode) {
+  switch (mode) {
+    case Resampling::nearest: return "nearest";
+    case Resampling::bilinear: return "bilinear";
+    case Resampling::area: return "area";
+  }
+  return "?";
+}
+std::string to_string(const ResampleParams& params) {
+  return std::string(to_string(params.mode)) + (params.align_corners ? " align_corners" : "");
+}
 std::string ResampleImages::params() const { return fmt::format("dim {}", dim); }
 std::string JitterColors::params() const {
   const auto range = [](const std::array<int32_t, 2>& r) {

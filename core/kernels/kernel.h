@@ -19,6 +19,7 @@
 #include <adret/core/kernels/random.h>
 #include <adret/core/kernels/recurrent.h>
 #include <adret/core/kernels/reduce.h>
+#include <adret/core/kernels/resample.h>
 #include <adret/core/kernels/scan.h>
 #include <adret/core/kernels/softmax.h>
 
@@ -33,13 +34,14 @@ using AnyKernel = std::variant<
     Fill, Copy, Cast, Unary, UnaryBackward, Binary, Broadcast, Reduce, Matmul, LinearForward,
     LinearBackwardInput, LinearBackwardWeight, Conv2dForward, Conv2dBackwardInput,
     Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward, MaxPool2dGather, AvgPool2dForward,
-    AvgPool2dBackward, BatchNormForward, BatchNormInference, BatchNormBackward, SoftmaxForward,
-    SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward, Permute, CopyRuns, Gather,
-    RandomUniform, RandomNormal, DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm,
-    ClipByNorm, ClipByValue, MuonDirection, MuonStep, AugmentImages, UpdateLossScale,
-    AverageWeights, RmsStep, LionStep, LambStep, ResampleImages, JitterColors, MixImages, Arange,
-    Select, Extreme, Scan, Remap, RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward,
-    AttentionForward, AttentionBackward, RecurrentForward, RecurrentBackward, Custom>;
+    AvgPool2dBackward, ResampleForward, ResampleBackward, BatchNormForward, BatchNormInference,
+    BatchNormBackward, SoftmaxForward, SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward,
+    Permute, CopyRuns, Gather, RandomUniform, RandomNormal, DropoutForward, DropoutBackward,
+    SgdStep, AdamStep, GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep,
+    AugmentImages, UpdateLossScale, AverageWeights, RmsStep, LionStep, LambStep, ResampleImages,
+    JitterColors, MixImages, Arange, Select, Extreme, Scan, Remap, RemapBackward, Scatter, Sort,
+    GroupNormForward, GroupNormBackward, AttentionForward, AttentionBackward, RecurrentForward,
+    RecurrentBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -65,6 +65,22 @@ TEST(Permute, MovesEveryDimensionOfAnyDtype) {
   expect_permuted<bfloat16>({5, 3, 6}, {1, 0, 2});         // rows of 12 bytes
 }
 
+// Channels to squares of pixels and back, in pieces of 16 bytes where the channels allow it.
+TEST(Permute, SpreadsBlocksOverLinesAndBack) {
+  for (const int64_t factor : {2, 3, 4}) {
+    for (const int64_t channels : {3, 4, 16}) {
+      const std::vector<int> to{0, 1, 4, 2, 5, 3}, back{0, 1, 3, 5, 2, 4};
+      expect_permuted<float>({2, 3, 5, channels, factor, factor}, to);
+      expect_permuted<bfloat16>({2, 3, 5, channels, factor, factor}, to);
+      expect_permuted<float>({2, 3, factor, 5, factor, channels}, back);
+      expect_permuted<float16>({2, 3, factor, 5, factor, channels}, back);
+    }
+  }
+  expect_permuted<float>({3, 40, 3}, {0, 2, 1});  // images to planes
+  expect_permuted<float>({3, 2, 40}, {0, 2, 1});
+  expect_permuted<bfloat16>({8, 64}, {1, 0});
+}
+
 TEST(CopyRuns, CopiesSlicesAndPlacesThem) {
   // Columns 1 and 2 of (3, 4) into columns 0 and 1 of (3, 3).
   const Tensor x = Tensor::from<float>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});

@@ -194,20 +194,23 @@ Bound bound(const kernels::Conv2dBackwardInput& k) {
   return sums(double(w[0] * w[1] * w[2]) / double(k.conv.groups),
               largest(k.dy) * largest(k.weight));
 }
-Bound bound(const kernels::Conv2dBackwardWeight& k) {
-  return sums(double(k.dy.numel()) / double(k.dy.shape[3]),
-              std::max(1.0, largest(k.x)) * largest(k.dy));
-}
-Bound bound(const kernels::MaxPool2dBackward& k) {
-  return sums(double(k.pool.kernel.area()), largest(k.dy));
-}
-Bound bound(const kernels::AvgPool2dForward& k) {
-  return sums(double(k.pool.kernel.area()), largest(k.x));
-}
-Bound bound(const kernels::AvgPool2dBackward& k) {
-  return sums(double(k.pool.kernel.area()), largest(k.dy));
-}
 double rows(const TensorView& x) { return double(x.numel()) / std::max(1.0, double(x.shape[-1])); }
+Bound bound(const kernels::Conv2dBackwardWeight& k) {
+  return sums(rows(k.dy), std::max(1.0, largest(k.x)) * largest(k.dy));
+}
+double area(const kernels::Pool2dParams& pool) { return double(pool.kernel.area()); }
+Bound bound(const kernels::MaxPool2dBackward& k) { return sums(area(k.pool), largest(k.dy)); }
+Bound bound(const kernels::AvgPool2dForward& k) { return sums(area(k.pool), largest(k.x)); }
+Bound bound(const kernels::AvgPool2dBackward& k) { return sums(area(k.pool), largest(k.dy)); }
+// Of a sum, where sums share elements with their neighbours in two directions.
+double terms(const TensorView& from, const TensorView& to) {
+  return 4 * std::max(1.0, double(from.numel()) / std::max(1.0, double(to.numel())));
+}
+Bound bound(const kernels::ResampleForward& k) {
+  if (k.resample.mode == kernels::Resampling::nearest) return {.exact = true};
+  return sums(terms(k.x, k.y), largest(k.x));
+}
+Bound bound(const kernels::ResampleBackward& k) { return sums(terms(k.dy, k.dx), largest(k.dy)); }
 Bound bound(const kernels::BatchNormForward& k) {
   const double scale = k.weight.defined() ? largest(k.weight) : 1;
   return sums(rows(k.x), largest(k.x) * largest(k.rstd) * scale);
@@ -279,10 +282,7 @@ Bound bound(const kernels::AttentionBackward& k) {
   result.rounded_terms = term;
   return result;
 }
-Bound bound(const kernels::RemapBackward& k) {
-  return sums(std::max(1.0, double(k.dy.numel()) / std::max(1.0, double(k.dx.numel()))),
-              largest(k.dy));
-}
+Bound bound(const kernels::RemapBackward& k) { return sums(terms(k.dy, k.dx), largest(k.dy)); }
 Bound bound(const kernels::Scatter& k) {
   if (k.mode == kernels::ScatterMode::assign) return {.exact = true};
   return sums(double(k.x.shape[k.dim]), largest(k.x));
