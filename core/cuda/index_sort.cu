@@ -1,7 +1,9 @@
-// Lines put in order: all elements are sorted at once, by their line and then their value.
+// Lines put in order: short ones by a warp each, else all elements at once, by their line and then
+// their value.
 #include <adret/core/cuda/elementwise.h>
 #include <adret/core/cuda/index_order.h>
 #include <adret/core/cuda/index_places.h>
+#include <adret/core/cuda/index_sort_lines.h>
 #include <adret/core/cuda/kernels.h>
 
 #include <string>
@@ -80,11 +82,13 @@ struct Lines {
     const uint32_t row = inner.quotient(element);
     return row - length.quotient(row) * length.divisor();
   }
-  // Of place `rank` counted through all lines.
-  __device__ uint32_t element_of(uint32_t rank) const {
+  // Where the place of this rank counted through all lines goes, if lines keep so many first
+  // places; -1 for others.
+  __device__ int64_t kept_element(uint32_t rank, uint32_t kept) const {
     const uint32_t line = length.quotient(rank), place = rank - line * length.divisor();
+    if (place >= kept) return -1;
     const uint32_t outer = inner.quotient(line), column = line - outer * inner.divisor();
-    return (outer * length.divisor() + place) * inner.divisor() + column;
+    return int64_t((outer * kept + place) * inner.divisor() + column);
   }
 };
 
@@ -114,10 +118,12 @@ __global__ void write_line_keys(uint64_t* keys, const uint32_t* places,
 
 template <class T>
 __global__ void write_sorted(const T* x, const uint32_t* places, T* y, int64_t* indices,
-                             const __grid_constant__ Lines lines, uint32_t count) {
+                             const __grid_constant__ Lines lines, uint32_t kept, uint32_t count) {
   begin_kernel();
   for (int64_t i = first_item(); i < count; i += all_threads()) {
-    const uint32_t from = places[i], to = lines.element_of(uint32_t(i));
+    const uint32_t from = places[i];
+    const int64_t to = lines.kept_element(uint32_t(i), kept);
+    if (to < 0) continue;
     y[to] = x[from];
     if (indices) indices[to] = lines.place_of(from);
   }
@@ -141,13 +147,14 @@ void sort(Context& context, const kernels::Sort& call) {
     pairs.sort(line_bits);
   }
   launch(context, write_sorted<T>, grid, call.x.as<T>(), pairs.places(), call.y.as<T>(),
-         call.indices.as<int64_t>(), lines, uint32_t(count));
+         call.indices.as<int64_t>(), lines, uint32_t(call.y.shape[call.dim]), uint32_t(count));
 }
 
 }  // namespace
 
 void run(Context& context, const kernels::Sort& call) {
-  if (call.x.numel() == 0) return;
+  if (call.y.numel() == 0) return;
+  if (can_sort_lines(call)) return sort_lines(context, call);
   if (call.x.numel() > INT32_MAX) {
     throw ShapeError("[sort] takes up to 2^31 - 1 elements on CUDA, got " +
                      std::to_string(call.x.numel()));
