@@ -130,7 +130,7 @@ void check_width(const TensorView& q, const char* kernel) {
 }
 
 void attend(Context& context, const kernels::AttentionForward& call) {
-  if (attend_on_tensor_cores(context, call)) return;
+  if (attend_on_tensor_cores(context, call) || attend_in_f32(context, call)) return;
   check_width(call.q, call.name);
   dispatch_float(call.q.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);

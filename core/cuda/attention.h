@@ -15,6 +15,10 @@ void attend(Context& context, const kernels::AttentionBackward& call);
 bool attend_on_tensor_cores(const Context& context, const kernels::AttentionForward& call);
 bool attend_on_tensor_cores(const Context& context, const kernels::AttentionBackward& call);
 
+// The same in f32 from sm_80 on, for heads of a multiple of 4 and at most 128, without dropout.
+bool attend_in_f32(const Context& context, const kernels::AttentionForward& call);
+bool attend_in_f32(const Context& context, const kernels::AttentionBackward& call);
+
 // sum of dy y for each query of each head: (N, H, T) in the accumulator's type. The scores'
 // gradients are the weights times what their own gradients are above it.
 void attention_means(const Context& context, const kernels::AttentionBackward& call, void* means);

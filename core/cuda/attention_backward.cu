@@ -179,7 +179,7 @@ void run_in(const Context& context, const kernels::AttentionBackward& call) {
 }  // namespace
 
 void attend(Context& context, const kernels::AttentionBackward& call) {
-  if (attend_on_tensor_cores(context, call)) return;
+  if (attend_on_tensor_cores(context, call) || attend_in_f32(context, call)) return;
   check_width(call.q, call.name);
   dispatch_float(call.q.dtype, call.name,
                  [&](auto zero) { run_in<decltype(zero)>(context, call); });

@@ -4,6 +4,7 @@
 
 #include <adret/core/cuda/attention_problem.h>
 #include <adret/core/cuda/tensor_core.h>
+#include <adret/core/cuda/vectors.h>
 
 namespace adret::cuda {
 
@@ -20,6 +21,8 @@ struct TensorTile {
   static constexpr int threads = 128, warps = 4;
   static constexpr int stride = width + 8;  // of rows in shared memory
   static constexpr int rows = warps * 16 * sets;
+  static constexpr int chunks = width / 8;  // of 16 bytes, of a row
+  static constexpr int rows_at_once = threads / chunks;
 
   using Products = float[sets][others / 8][4];  // of the warp's rows and the others
   using Sums = float[sets][width / 8][4];       // results: the warp's rows, as wide as a head
@@ -31,14 +34,19 @@ struct TensorTile {
   __device__ static int row(int set, int i) { return set * 16 + lane() / 4 + i / 2 * 8; }
   __device__ static int column(int eight, int i) { return eight * 8 + lane() % 4 * 2 + i % 2; }
 
-  // `count` rows of memory, of which `present` are there; other rows and columns become zeros.
+  // `count` rows of memory, of which `present` are there; other rows and columns become zeros. A
+  // thread stays in its columns, so that an addition takes it to its next row.
   template <int count>
   __device__ static void copy(T* to, const T* from, int64_t token, int64_t present, int columns) {
+    static_assert(count % rows_at_once == 0);
+    const int row = int(threadIdx.x) / chunks, column = int(threadIdx.x) % chunks * 8;
+    const int end = column < columns ? int(min(present, int64_t(count))) : 0;
+    from += row * token + column;
+    to += row * stride + column;
 #pragma unroll
-    for (int i = int(threadIdx.x); i < count * (width / 8); i += threads) {
-      const int row = i / (width / 8), column = i % (width / 8) * 8;
-      copy_async<16>(to + row * stride + column, from + row * token + column,
-                     row < present && column < columns);
+    for (int r = 0; r < count; r += rows_at_once) {
+      copy_async<16>(to + r * stride, from, row + r < end);
+      from += rows_at_once * token;
     }
   }
 
@@ -110,12 +118,15 @@ struct TensorTile {
       }
     }
     __syncwarp();
-    for (int i = lane(); i < 16 * sets * (width / 8); i += 32) {
-      const int row = i / (width / 8), column = i % (width / 8) * 8;
-      if (first_row() + row < present && column < columns) {
-        *reinterpret_cast<Vector<T>*>(to + (first_row() + row) * token + column) =
-            *reinterpret_cast<const Vector<T>*>(own + row * stride + column);
+    const int row = lane() / chunks, column = lane() % chunks * 8;
+    const int64_t end = column < columns ? present - first_row() : 0;
+    to += (first_row() + row) * token + column;
+#pragma unroll
+    for (int r = 0; r < 16 * sets; r += 32 / chunks) {
+      if (row + r < end) {
+        cuda::store(to, cuda::load<T, 8>(own + (row + r) * stride + column));
       }
+      to += 32 / chunks * token;
     }
   }
 

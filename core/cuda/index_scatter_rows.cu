@@ -13,6 +13,7 @@ using kernels::ScatterMode;
 namespace {
 
 constexpr int most_warps = 8;
+constexpr int ahead = 4;  // elements of a lane in flight
 constexpr int64_t shared_bytes = 48 << 10;
 
 // Adds the values of the warp's lanes to sums[index], those of one index in the order of the lanes.
@@ -53,10 +54,20 @@ __global__ void __launch_bounds__(32 * most_warps)
     for (int i = lane; i < size; i += 32) sums[i] = adds ? wide_of<T>(to[i]) : Sum(0);
     __syncwarp();
     const int64_t begin = row * sources;
-    for (int i = lane; i - lane < sources; i += 32) {
-      const int64_t index = i < sources ? indices[begin + i] : -1;
-      const Sum value = i < sources ? wide_of<T>(x[begin + i]) : Sum(0);
-      add_in_order(sums, index, value, index >= 0 && index < size);
+    for (int first = 0; first < sources; first += 32 * ahead) {
+      int64_t index[ahead];
+      Sum value[ahead];
+#pragma unroll
+      for (int k = 0; k < ahead; ++k) {
+        const int i = first + 32 * k + lane;
+        index[k] = i < sources ? indices[begin + i] : -1;
+        value[k] = i < sources ? wide_of<T>(x[begin + i]) : Sum(0);
+      }
+#pragma unroll
+      for (int k = 0; k < ahead; ++k) {
+        if (first + 32 * k >= sources) break;
+        add_in_order(sums, index[k], value[k], index[k] >= 0 && index[k] < size);
+      }
     }
     for (int i = lane; i < size; i += 32) to[i] = narrow_of<T>(sums[i]);
     __syncwarp();

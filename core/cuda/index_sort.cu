@@ -1,7 +1,9 @@
-// Lines put in order: all elements are sorted at once, by their line and then their value.
+// Lines put in order: short ones by a warp each, else all elements at once, by their line and then
+// their value.
 #include <adret/core/cuda/elementwise.h>
 #include <adret/core/cuda/index_order.h>
 #include <adret/core/cuda/index_places.h>
+#include <adret/core/cuda/index_sort_lines.h>
 #include <adret/core/cuda/kernels.h>
 
 #include <string>
@@ -150,6 +152,7 @@ void sort(Context& context, const kernels::Sort& call) {
 
 void run(Context& context, const kernels::Sort& call) {
   if (call.y.numel() == 0) return;
+  if (can_sort_lines(call)) return sort_lines(context, call);
   if (call.x.numel() > INT32_MAX) {
     throw ShapeError("[sort] takes up to 2^31 - 1 elements on CUDA, got " +
                      std::to_string(call.x.numel()));

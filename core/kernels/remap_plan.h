@@ -73,8 +73,12 @@ struct RemapAxis {
   // The place that leads to `at` before it is mirrored, if y has it.
   constexpr void list(RemapPreimages& found, int64_t at) const {
     const int64_t way = at - start;
-    if (way % step != 0 || way / step < 0 || way / step >= y_size) return;
-    found.places[found.count++] = way / step;
+    int64_t place = way * step;
+    if (step != 1 && step != -1) {  // else without a division
+      if (way % step != 0) return;
+      place = way / step;
+    }
+    if (place >= 0 && place < y_size) found.places[found.count++] = place;
   }
   // Those of replicate: an end stands for all beyond it.
   constexpr RemapPreimages held(int64_t place) const {

@@ -368,7 +368,7 @@ TEST(Attention, MatchesTheDefinitionForRandomProblems) {
 
 // Long enough for several tiles of both kinds, with the head widths of models.
 TEST(Attention, MatchesTheDefinitionForHeadsOfModels) {
-  for (const int64_t width : {64, 128}) {
+  for (const int64_t width : {32, 64, 96, 128}) {
     for (const bool causal : {false, true}) {
       Problem p{.n = 2, .t = 197, .s = 197, .h = 1, .d = width, .packed = true, .seed = 7};
       p.params = {.scale = 1 / std::sqrt(double(width)), .causal = causal};

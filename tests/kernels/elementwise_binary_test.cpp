@@ -122,6 +122,45 @@ TEST(Binary, MatchesTheDefinitionForEveryBroadcast) {
   }
 }
 
+// All pairs of numbers of every size and sign, with what floats have beside numbers.
+template <class T>
+void expect_angles(double epsilon, int least, int most) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  Values numbers = {0.0, -0.0, inf, -inf, nan};
+  for (int e = least; e <= most; ++e) {
+    for (const double m : {1.0, -1.25, 1.625}) numbers.push_back(std::ldexp(m, e));
+  }
+  Values y, x, expected;
+  for (const double a : numbers) {
+    for (const double b : numbers) {
+      const double angle = std::atan2(a, b);
+      if (std::abs(angle) < std::ldexp(1.0, least) && angle != 0) continue;
+      y.push_back(a);
+      x.push_back(b);
+      expected.push_back(angle);
+    }
+  }
+  const Shape shape{int64_t(y.size())};
+  const Guarded<T> left(shape, y), right(shape, x), out(shape);
+  run(kernels::Binary{.a = left, .b = right, .y = out, .op = BinaryOp::atan2});
+  const Values found = out.values();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto text = [&] { return std::to_string(y[i]) + " " + std::to_string(x[i]); };
+    if (std::isnan(expected[i])) {
+      ASSERT_TRUE(std::isnan(found[i])) << text();
+    } else {
+      ASSERT_NEAR(found[i], expected[i], 2 * epsilon * std::abs(expected[i])) << text();
+      ASSERT_EQ(std::signbit(found[i]), std::signbit(expected[i])) << text();
+    }
+  }
+}
+
+TEST(Binary, FindsAnglesOfAllPairs) {
+  expect_angles<float>(0x1p-23, -126, 126);
+  expect_angles<bfloat16>(0x1p-7, -126, 126);
+  expect_angles<float16>(0x1p-10, -14, 14);
+}
+
 template <class T>
 std::vector<T> binary(BinaryOp op, const std::vector<T>& a, const std::vector<T>& b) {
   const Tensor left = Tensor::from(a, {int64_t(a.size())}),

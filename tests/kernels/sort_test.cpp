@@ -108,6 +108,31 @@ TEST(Sort, TakesEveryDtype) {
   }
 }
 
+// About the lengths where kernels change, with as many ties as numbers, and NaN.
+TEST(Sort, TakesLinesOfAnyLength) {
+  for (const int64_t length : {1, 2, 31, 32, 33, 64, 65, 192, 500, 1000, 1023, 1024, 1025}) {
+    std::vector<double> x = random_values(3 * length, uint32_t(length));
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (i % 3 == 0) x[i] = std::round(4 * x[i]) / 4;
+      if (i % 7 == 0) x[i] = i % 2 ? nan : -0.0;
+    }
+    std::vector<double> whole;
+    for (const double v : x) whole.push_back(std::isnan(v) ? 7 : std::round(20 * v));
+    SCOPED_TRACE(length);
+    for (const bool descending : {false, true}) {
+      for (const auto& [shape, dim] : {std::pair{Shape{3, length}, 1}, {Shape{length, 3}, 0}}) {
+        expect_sorted<double>(shape, dim, x, descending);
+        expect_sorted<float>(shape, dim, x, descending);
+        expect_sorted<bfloat16>(shape, dim, x, descending);
+        expect_sorted<float16>(shape, dim, x, descending);
+        expect_sorted<int32_t>(shape, dim, whole, descending);
+        expect_sorted<int64_t>(shape, dim, whole, descending);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Sort, OrdersLargeIntegers) {
   const int64_t least = std::numeric_limits<int64_t>::min(), most = -(least + 1);
   const Tensor x = Tensor::from<int64_t>({most, 0, least, most - 1, -1, 1}, {6});
