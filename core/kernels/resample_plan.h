@@ -75,7 +75,7 @@ class ResampleLine {
       default: break;
     }
     const Index at = position(i), place = j * unit();
-    return at < place ? Weight(at + unit() - place) * inverse_ : 1 - Weight(at - place) * inverse_;
+    return Weight(at < place ? at + unit() - place : place + unit() - at) * inverse_;
   }
 
  private:

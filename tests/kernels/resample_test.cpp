@@ -66,10 +66,13 @@ double weight(const ResampleParams& params, int64_t i, int64_t j, int64_t from, 
     case Resampling::area: return j >= begin && j < end ? 1 / double(end - begin) : 0;
     case Resampling::bilinear: break;
   }
-  const double corners = to > 1 ? double(i) * double(from - 1) / double(to - 1) : 0;
-  const double centres = (double(i) + 0.5) * double(from) / double(to) - 0.5;
-  const double place = params.align_corners ? corners : std::clamp(centres, 0.0, double(from - 1));
-  return std::max(0.0, 1 - std::abs(place - double(j)));
+  // Places in units that are whole: the difference of two rounded ones would lose small weights.
+  const int64_t unit = !params.align_corners ? 2 * to : std::max<int64_t>(to - 1, 1);
+  const int64_t last = (from - 1) * unit;
+  const int64_t place = params.align_corners
+                            ? (to > 1 ? i * (from - 1) : 0)
+                            : std::clamp((2 * i + 1) * from - to, int64_t(0), last);
+  return double(std::max<int64_t>(0, unit - std::abs(place - j * unit))) / double(unit);
 }
 
 // f(index in x, index in y, weight) for each weight that is not zero.
