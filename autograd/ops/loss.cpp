@@ -3,10 +3,12 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/loss_parts.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
@@ -172,14 +174,18 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
   const check::Argument scores{"log_probabilities", log_probabilities};
   loss::check_labels("nll_loss", scores, labels, options.ignore_index);
   loss::check_class_weights("nll_loss", scores, options.class_weights);
-  const Tensor wide = log_probabilities.to(wide_dtype(log_probabilities));
-  const LabelPlaces places(labels, wide.size(-1));
   const Tensor counts = that_count(labels, options.ignore_index);
-  const Tensor weights = where(
-      counts,
-      options.class_weights.defined() ? places.pick(options.class_weights) : scalar_like(wide, 1),
-      0);
-  const Tensor losses = where(counts, where(places.found, -places.pick(wide) * weights, nan), 0);
+  const Tensor place = where(counts, labels, 0);
+  const Tensor picked = gather(log_probabilities, -1, unsqueeze(place, -1))
+                            .reshape(labels.shape())
+                            .to(wide_dtype(log_probabilities));
+  Tensor weights = scalar_like(picked, 1);
+  if (options.class_weights.defined()) {
+    const Tensor flat = place.reshape({labels.numel()});
+    weights = index_select(options.class_weights, 0, flat).reshape(labels.shape());
+  }
+  weights = where(counts, weights, 0);
+  const Tensor losses = where(counts, -picked * weights, 0);
   if (options.reduction != Reduction::mean) return loss::reduced(losses, options.reduction);
   return sum(losses) / or_one(sum(weights));
 }
@@ -223,6 +229,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   loss::check_pair(function, {"logits", logits}, {"targets", targets});
   check_factor(function, logits, {"weight", options.weight});
   check_factor(function, logits, {"pos_weight", options.pos_weight});
+  if (!options.weight.defined() && !options.pos_weight.defined()) {
+    return loss::of_pair(function, logits, targets, {.op = PairLoss::binary}, options.reduction);
+  }
   const Tensor x = logits.to(wide_dtype(logits)), target = targets.to(x.dtype());
   // log sigmoid(-x) is log sigmoid(x) - x.
   Tensor log_probability = logsigmoid(x);
@@ -257,18 +266,13 @@ Tensor focal_loss(const Tensor& logits, const Tensor& targets, const FocalOption
 Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, const KlDivOptions& options) {
   const FunctionScope scope("kl_div");
   loss::check_pair("kl_div", {"log_probabilities", log_probabilities}, {"target", target});
-  const Tensor x = log_probabilities.to(wide_dtype(log_probabilities)), t = target.to(x.dtype());
-  Tensor terms;
-  if (options.log_target) {
-    terms = exp(t) * (t - x);
-  } else {
-    const Tensor is_zero = equal(t, scalar_like(t, 0));
-    terms = where(is_zero, 0, t * (log(where(is_zero, 1, t)) - x));
+  PairLossParams params{.op = options.log_target ? PairLoss::log_divergence : PairLoss::divergence};
+  Reduction reduction = options.reduction;
+  if (options.batchmean && reduction == Reduction::mean) {
+    params.divisor = double(target.rank() == 0 ? 1 : target.size(0));
+    reduction = Reduction::sum;
   }
-  if (!options.batchmean || options.reduction != Reduction::mean) {
-    return loss::reduced(terms, options.reduction);
-  }
-  return sum(terms) / double(terms.rank() == 0 ? 1 : terms.size(0));
+  return loss::of_pair("kl_div", log_probabilities, target, params, reduction);
 }
 
 }  // namespace adret

@@ -1,7 +1,12 @@
-// Checks of labels and pairs, and the reduction of losses.
+// Checks of labels and pairs, the reduction of losses, and those of pairs in one kernel.
+#include <adret/autograd/ops/activation.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss_parts.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/saved_tensor.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
 namespace adret::loss {
@@ -53,6 +58,85 @@ Tensor reduced(const Tensor& losses, kernels::Reduction reduction) {
     case kernels::Reduction::mean: break;
   }
   return mean(losses);
+}
+
+namespace {
+
+using kernels::PairLoss;
+using kernels::PairLossParams;
+
+// The derivatives of the losses by x and by the target, from public functions.
+Tensor slope(const PairLossParams& params, const Tensor& x, const Tensor& t) {
+  switch (params.op) {
+    case PairLoss::squared: return (x - t) * 2;
+    case PairLoss::absolute: return sign(x - t);
+    case PairLoss::huber: return clamp(x - t, -params.knee, params.knee);
+    case PairLoss::binary: return sigmoid(x) - t;
+    case PairLoss::divergence: return -t;
+    case PairLoss::log_divergence: break;
+  }
+  return -exp(t);
+}
+Tensor target_slope(const PairLossParams& params, const Tensor& x, const Tensor& t) {
+  switch (params.op) {
+    case PairLoss::binary: return -x;
+    case PairLoss::divergence: {
+      const Tensor is_zero = equal(t, scalar_like(t, 0));
+      return where(is_zero, 0, log(where(is_zero, 1, t)) + 1 - x);
+    }
+    case PairLoss::log_divergence: return exp(t) * (t - x + 1);
+    default: return -slope(params, x, t);
+  }
+}
+
+struct PairLossNode final : Node {
+  PairLossNode(const char* function, const Tensor& x, const Tensor& target,
+               const PairLossParams& params)
+      : function(function), x(x), target(target), params(params) {}
+  const char* name() const override { return function; }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    if (grad_enabled()) return composed(grads[0]);
+    const Tensor dx = needs_gradient(0) ? grad_buffer(0) : Tensor();
+    const Tensor dtarget = needs_gradient(1) ? grad_buffer(1) : Tensor();
+    run(kernels::PairLossBackward{.x = x.unpack(*this),
+                                  .target = target.unpack(*this),
+                                  .dloss = grads[0],
+                                  .dx = dx,
+                                  .dtarget = dtarget,
+                                  .loss_params = params});
+    return {dx, dtarget};
+  }
+
+  std::vector<Tensor> composed(const Tensor& dloss) const {
+    const Tensor &from = x.unpack(*this), &to = target.unpack(*this);
+    const Tensor wide_x = from.to(dloss.dtype()), wide_target = to.to(dloss.dtype());
+    const Tensor scale = params.divisor == 1 ? dloss : dloss / params.divisor;
+    std::vector<Tensor> gradients(2);
+    if (needs_gradient(0)) {
+      gradients[0] = (scale * slope(params, wide_x, wide_target)).to(from.dtype());
+    }
+    if (needs_gradient(1)) {
+      gradients[1] = (scale * target_slope(params, wide_x, wide_target)).to(to.dtype());
+    }
+    return gradients;
+  }
+
+  const char* function;
+  SavedTensor x, target;
+  PairLossParams params;
+};
+
+}  // namespace
+
+Tensor of_pair(const char* function, const Tensor& x, const Tensor& target, PairLossParams params,
+               kernels::Reduction reduction) {
+  if (reduction == kernels::Reduction::mean) params.divisor *= double(x.numel());
+  const Tensor loss = Tensor::empty(reduction == kernels::Reduction::none ? x.shape() : Shape{},
+                                    {.dtype = wide_dtype(x), .device = x.device()});
+  run(kernels::PairLossForward{.x = x, .target = target, .loss = loss, .loss_params = params});
+  record<PairLossNode>({loss}, {x, target}, function, x, target, params);
+  return loss;
 }
 
 }  // namespace adret::loss

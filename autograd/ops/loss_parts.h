@@ -3,6 +3,7 @@
 
 #include <adret/autograd/ops/check.h>
 #include <adret/core/kernels/loss.h>
+#include <adret/core/kernels/pair_loss.h>
 
 #include <optional>
 
@@ -22,5 +23,10 @@ void check_class_weights(const char* function, check::Argument scores, const Ten
 
 // The losses themselves, their sum or their mean.
 Tensor reduced(const Tensor& losses, kernels::Reduction reduction);
+
+// The losses of x and target, which are a pair, in one kernel; `params.divisor` of 1 or what else
+// the losses are divided by. Can be differentiated again.
+Tensor of_pair(const char* function, const Tensor& x, const Tensor& target,
+               kernels::PairLossParams params, kernels::Reduction reduction);
 
 }  // namespace adret::loss

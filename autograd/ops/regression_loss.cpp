@@ -1,6 +1,4 @@
-// Losses of the difference of a prediction and its target, composed.
-#include <adret/autograd/ops/arithmetic.h>
-#include <adret/autograd/ops/logic.h>
+// Losses of the difference of a prediction and its target.
 #include <adret/autograd/ops/loss_parts.h>
 #include <adret/autograd/ops/regression_loss.h>
 #include <adret/core/kernels/kernel.h>
@@ -9,29 +7,26 @@
 namespace adret {
 namespace {
 
-Tensor difference(const char* function, const Tensor& prediction, const Tensor& target) {
-  loss::check_pair(function, {"prediction", prediction}, {"target", target});
-  const DType wide = wide_dtype(prediction);
-  return prediction.to(wide) - target.to(wide);
-}
+using kernels::PairLoss;
 
-// d^2 / 2 up to `knee`, from there on a line.
-Tensor bent(const Tensor& d, double knee) {
-  const Tensor size = abs(d);
-  return where(less_equal(size, scalar_like(size, knee)), square(d) * 0.5,
-               affine(size, knee, -0.5 * knee * knee));
+Tensor of_difference(const char* function, const Tensor& prediction, const Tensor& target,
+                     const kernels::PairLossParams& params, Reduction reduction) {
+  loss::check_pair(function, {"prediction", prediction}, {"target", target});
+  return loss::of_pair(function, prediction, target, params, reduction);
 }
 
 }  // namespace
 
 Tensor mse_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   const FunctionScope scope("mse_loss");
-  return loss::reduced(square(difference("mse_loss", prediction, target)), options.reduction);
+  return of_difference("mse_loss", prediction, target, {.op = PairLoss::squared},
+                       options.reduction);
 }
 
 Tensor l1_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   const FunctionScope scope("l1_loss");
-  return loss::reduced(abs(difference("l1_loss", prediction, target)), options.reduction);
+  return of_difference("l1_loss", prediction, target, {.op = PairLoss::absolute},
+                       options.reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target,
@@ -40,9 +35,11 @@ Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target,
   if (!(options.beta >= 0)) {
     check::refuse("smooth_l1_loss", fmt::format("beta is {}, wanted 0 or more", options.beta));
   }
-  const Tensor d = difference("smooth_l1_loss", prediction, target);
-  return loss::reduced(options.beta == 0 ? abs(d) : bent(d, options.beta) / options.beta,
-                       options.reduction);
+  kernels::PairLossParams params{.op = PairLoss::absolute};
+  if (options.beta > 0) {
+    params = {.op = PairLoss::huber, .knee = options.beta, .divisor = options.beta};
+  }
+  return of_difference("smooth_l1_loss", prediction, target, params, options.reduction);
 }
 
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, const HuberOptions& options) {
@@ -50,8 +47,8 @@ Tensor huber_loss(const Tensor& prediction, const Tensor& target, const HuberOpt
   if (!(options.delta > 0)) {
     check::refuse("huber_loss", fmt::format("delta is {}, wanted more than 0", options.delta));
   }
-  return loss::reduced(bent(difference("huber_loss", prediction, target), options.delta),
-                       options.reduction);
+  return of_difference("huber_loss", prediction, target,
+                       {.op = PairLoss::huber, .knee = options.delta}, options.reduction);
 }
 
 }  // namespace adret

@@ -35,6 +35,8 @@ void run(const kernels::SoftmaxForward&);
 void run(const kernels::SoftmaxBackward&);
 void run(const kernels::CrossEntropyForward&);
 void run(const kernels::CrossEntropyBackward&);
+void run(const kernels::PairLossForward&);
+void run(const kernels::PairLossBackward&);
 void run(const kernels::Permute&);
 void run(const kernels::CopyRuns&);
 void run(const kernels::Gather&);

@@ -36,6 +36,8 @@ void run(Context&, const kernels::SoftmaxForward&);
 void run(Context&, const kernels::SoftmaxBackward&);
 void run(Context&, const kernels::CrossEntropyForward&);
 void run(Context&, const kernels::CrossEntropyBackward&);
+void run(Context&, const kernels::PairLossForward&);
+void run(Context&, const kernels::PairLossBackward&);
 void run(Context&, const kernels::Permute&);
 void run(Context&, const kernels::CopyRuns&);
 void run(Context&, const kernels::Gather&);

@@ -168,6 +168,18 @@ const char* to_string(Activation activation) {
   return "?";
 }
 
+const char* to_string(PairLoss op) {
+  switch (op) {
+    case PairLoss::squared: return "squared";
+    case PairLoss::absolute: return "absolute";
+    case PairLoss::huber: return "huber";
+    case PairLoss::binary: return "binary";
+    case PairLoss::divergence: return "divergence";
+    case PairLoss::log_divergence: return "log_divergence";
+  }
+  return "?";
+}
+
 const char* to_string(Reduction reduction) {
   switch (reduction) {
     case Reduction::none: return "none";
@@ -233,6 +245,10 @@ std::string to_string(const RemapParams& p, int rank) {
   for (int i = 0; i < rank; ++i)
     text += fmt::format(" {}{:+}i", p.start[size_t(i)], p.step[size_t(i)]);
   return text;
+}
+
+std::string to_string(const PairLossParams& p) {
+  return fmt::format("{} knee {} divisor {}", to_string(p.op), p.knee, p.divisor);
 }
 
 std::string to_string(const CrossEntropyParams& p) {

@@ -15,6 +15,7 @@
 #include <adret/core/kernels/norm.h>
 #include <adret/core/kernels/optimizer.h>
 #include <adret/core/kernels/optimizer_adaptive.h>
+#include <adret/core/kernels/pair_loss.h>
 #include <adret/core/kernels/pool.h>
 #include <adret/core/kernels/random.h>
 #include <adret/core/kernels/recurrent.h>
@@ -36,12 +37,12 @@ using AnyKernel = std::variant<
     Conv2dBackwardWeight, MaxPool2dForward, MaxPool2dBackward, MaxPool2dGather, AvgPool2dForward,
     AvgPool2dBackward, ResampleForward, ResampleBackward, BatchNormForward, BatchNormInference,
     BatchNormBackward, SoftmaxForward, SoftmaxBackward, CrossEntropyForward, CrossEntropyBackward,
-    Permute, CopyRuns, Gather, RandomUniform, RandomNormal, DropoutForward, DropoutBackward,
-    SgdStep, AdamStep, GradientNorm, ClipByNorm, ClipByValue, MuonDirection, MuonStep,
-    AugmentImages, UpdateLossScale, AverageWeights, RmsStep, LionStep, LambStep, ResampleImages,
-    JitterColors, MixImages, Arange, Select, Extreme, Scan, Remap, RemapBackward, Scatter, Sort,
-    GroupNormForward, GroupNormBackward, AttentionForward, AttentionBackward, RecurrentForward,
-    RecurrentBackward, Custom>;
+    PairLossForward, PairLossBackward, Permute, CopyRuns, Gather, RandomUniform, RandomNormal,
+    DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm, ClipByNorm, ClipByValue,
+    MuonDirection, MuonStep, AugmentImages, UpdateLossScale, AverageWeights, RmsStep, LionStep,
+    LambStep, ResampleImages, JitterColors, MixImages, Arange, Select, Extreme, Scan, Remap,
+    RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward, AttentionForward,
+    AttentionBackward, RecurrentForward, RecurrentBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <string>
@@ -55,8 +54,8 @@ constexpr bool is_batch_norm = is_one_of<K, kernels::BatchNormForward, kernels::
 template <class K>
 constexpr bool is_group_norm = is_one_of<K, kernels::GroupNormForward, kernels::GroupNormBackward>;
 template <class K>
-constexpr bool is_cross_entropy =
-    is_one_of<K, kernels::CrossEntropyForward, kernels::CrossEntropyBackward>;
+constexpr bool is_loss = is_one_of<K, kernels::CrossEntropyForward, kernels::CrossEntropyBackward,
+                                   kernels::PairLossForward, kernels::PairLossBackward>;
 template <class K>
 constexpr bool is_of_arenas =
     is_one_of<K, kernels::SgdStep, kernels::AdamStep, kernels::GradientNorm, kernels::ClipByNorm,
@@ -79,7 +78,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         if constexpr (is_batch_norm<K>)
           return !is("x", "y", "dx", "dy", "dy_added", "residual", "dresidual");
         if constexpr (is_group_norm<K>) return !is("x", "added", "sum", "y", "dy", "dsum", "dx");
-        if constexpr (is_cross_entropy<K>) return !is("logits", "dlogits");
+        if constexpr (is_loss<K>) return !is("logits", "dlogits");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
         if constexpr (is_attention<K>) return is("log_sum_exp");
@@ -211,29 +210,26 @@ Bound bound(const kernels::ResampleForward& k) {
   return sums(terms(k.x, k.y), largest(k.x));
 }
 Bound bound(const kernels::ResampleBackward& k) { return sums(terms(k.dy, k.dx), largest(k.dy)); }
+double scale_of(const TensorView& weight) { return weight.defined() ? largest(weight) : 1; }
 Bound bound(const kernels::BatchNormForward& k) {
-  const double scale = k.weight.defined() ? largest(k.weight) : 1;
-  return sums(rows(k.x), largest(k.x) * largest(k.rstd) * scale);
+  return sums(rows(k.x), largest(k.x) * largest(k.rstd) * scale_of(k.weight));
 }
 Bound bound(const kernels::BatchNormInference& k) {
-  const double scale = k.weight.defined() ? largest(k.weight) : 1;
-  return sums(1, (largest(k.x) + largest(k.mean)) / std::sqrt(k.epsilon) * scale);
+  return sums(1, (largest(k.x) + largest(k.mean)) / std::sqrt(k.epsilon) * scale_of(k.weight));
 }
 Bound bound(const kernels::BatchNormBackward& k) {
-  const double scale = k.weight.defined() ? largest(k.weight) : 1;
-  return sums(rows(k.x), largest(k.dy) * std::max(1.0, largest(k.rstd)) * scale *
+  return sums(rows(k.x), largest(k.dy) * std::max(1.0, largest(k.rstd)) * scale_of(k.weight) *
                              (1 + largest(k.x) + largest(k.mean)));
 }
 double group_size(const TensorView& x, int64_t groups) {
   return double(x.shape[1] * x.shape[2]) / double(groups);
 }
 Bound bound(const kernels::GroupNormForward& k) {
-  const double scale = k.weight.defined() ? largest(k.weight) : 1;
   return sums(group_size(k.x, k.groups),
-              (largest(k.x) + largest(k.added)) * largest(k.rstd) * scale);
+              (largest(k.x) + largest(k.added)) * largest(k.rstd) * scale_of(k.weight));
 }
 Bound bound(const kernels::GroupNormBackward& k) {
-  const double scale = std::max(1.0, k.weight.defined() ? largest(k.weight) : 1);
+  const double scale = std::max(1.0, scale_of(k.weight));
   const double rstd = std::max(1.0, largest(k.rstd));
   return sums(std::max(rows(k.x), group_size(k.x, k.groups)),
               largest(k.dy) * rstd * scale * (1 + (largest(k.x) + largest(k.mean)) * rstd) +
@@ -288,10 +284,7 @@ Bound bound(const kernels::Scatter& k) {
   return sums(double(k.x.shape[k.dim]), largest(k.x));
 }
 Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
-Bound bound(const kernels::DropoutForward&) { return {}; }
-Bound bound(const kernels::DropoutBackward&) { return {}; }
 Bound bound(const kernels::GradientNorm& k) { return sums(double(k.grads.numel()), 0); }
-Bound bound(const kernels::ClipByNorm&) { return {}; }
 Bound bound(const kernels::MuonDirection& k) {
   return sums(double(k.grad.numel()), largest(k.grad));
 }
@@ -302,6 +295,13 @@ template <class K>
 Bound bound(const K& k) {
   if constexpr (is_recurrent<K>)
     return {.cancels = true, .length = double(k.y.numel()), .term = 4, .rounded_terms = 16};
+  if constexpr (is_one_of<K, kernels::PairLossForward, kernels::PairLossBackward>) {
+    const double t = largest(k.target), x = largest(k.x);  // some losses have exp(t)
+    return sums(double(k.x.numel()), (1 + x) * (1 + x + t) * std::exp(t));
+  }
+  if constexpr (is_one_of<K, kernels::DropoutForward, kernels::DropoutBackward,
+                          kernels::ClipByNorm>)
+    return {};
   if constexpr (is_of_arenas<K>) return sums(1, 0);
   return {.exact = true};
 }

@@ -1,0 +1,228 @@
+// Losses of a prediction and its target, with their sum and gradients.
+#include <adret/core/cuda/device_math.h>
+#include <adret/core/cuda/elementwise.h>
+#include <adret/core/cuda/kernels.h>
+#include <adret/core/cuda/team.h>
+#include <adret/core/cuda/workspace.h>
+
+namespace adret::cuda {
+
+using kernels::PairLoss;
+
+namespace {
+
+// The loss of an element, and its derivatives by x and t, as in core/cpu/pair_loss.cpp.
+template <PairLoss op, class A>
+struct Formula {
+  A knee;
+
+  __device__ A loss(A x, A t) const {
+    const A d = x - t, size = fabs(d);
+    switch (op) {
+      case PairLoss::squared: return d * d;
+      case PairLoss::absolute: return size;
+      case PairLoss::huber: return size <= knee ? A(0.5) * d * d : knee * (size - A(0.5) * knee);
+      case PairLoss::binary: {
+        const A softplus = (x < 0 ? -x : A(0)) + log1p(exp(-fabs(x)));
+        return (1 - t) * x + softplus;
+      }
+      case PairLoss::divergence: return t == 0 ? A(0) : t * (log(t) - x);
+      case PairLoss::log_divergence: return exp(t) * (t - x);
+    }
+    return A(0);
+  }
+  __device__ A slope(A x, A t) const {
+    const A d = x - t;
+    switch (op) {
+      case PairLoss::squared: return 2 * d;
+      case PairLoss::absolute: return d > 0 ? A(1) : (d < 0 ? A(-1) : d);
+      case PairLoss::huber: return d > knee ? knee : (d < -knee ? -knee : d);
+      case PairLoss::binary: return sigmoid(x) - t;
+      case PairLoss::divergence: return -t;
+      case PairLoss::log_divergence: return -exp(t);
+    }
+    return A(0);
+  }
+  __device__ A target_slope(A x, A t) const {
+    switch (op) {
+      case PairLoss::binary: return -x;
+      case PairLoss::divergence: return t == 0 ? A(0) : log(t) + 1 - x;
+      case PairLoss::log_divergence: return exp(t) * (t - x + 1);
+      default: return -slope(x, t);
+    }
+  }
+};
+
+// x and target; the first `vectors` * n elements may be read as vectors.
+template <class T>
+struct Pairs {
+  static constexpr int n = vector_size<T, T>;
+  const T *x, *target;
+  int64_t count, vectors;
+
+  template <class... Others>
+  Pairs(const TensorView& x, const TensorView& target, const Others*... others)
+      : x(x.as<T>()),
+        target(target.as<T>()),
+        count(x.numel()),
+        vectors(aligned_16(this->x, this->target, others...) ? count / n : 0) {}
+
+  // Threads that have something to do.
+  int64_t items() const { return vectors ? vectors : count; }
+
+  // f(first element, x, target) for this thread's elements: as vectors of n, then of 1.
+  template <int unroll, class F>
+  __device__ void for_each(F f) const {
+    using V = Vector<T, n>;
+    const V *const from = reinterpret_cast<const V*>(x), *const to =
+                                                             reinterpret_cast<const V*>(target);
+    const int64_t step = all_threads();
+    int64_t i = first_item();
+    for (; i + (unroll - 1) * step < vectors; i += unroll * step) {
+      V xs[unroll], targets[unroll];
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        xs[u] = from[i + u * step];
+        targets[u] = to[i + u * step];
+      }
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) f((i + u * step) * n, xs[u], targets[u]);
+    }
+    for (; i < vectors; i += step) f(i * n, from[i], to[i]);
+    for (i = vectors * n + first_item(); i < count; i += step) {
+      f(i, Vector<T, 1>{x[i]}, Vector<T, 1>{target[i]});
+    }
+  }
+};
+
+// sums[b] = the losses that block b read.
+template <PairLoss op, class T>
+__global__ void sum_losses(const __grid_constant__ Pairs<T> pairs,
+                           Formula<op, Accumulator<T>> formula, Accumulator<T>* sums) {
+  begin_kernel();
+  using A = Accumulator<T>;
+  Total<A> total;
+  pairs.template for_each<2>([&]<int n>(int64_t, const Vector<T, n>& x, const Vector<T, n>& t) {
+    A sum = 0;
+#pragma unroll
+    for (int k = 0; k < n; ++k) sum += formula.loss(widen(x.at[k]), widen(t.at[k]));
+    total.value += sum;
+  });
+  total = Block().reduce(total);
+  if (threadIdx.x == 0) sums[blockIdx.x] = total.value;
+}
+
+// *loss = the `count` sums / divisor, by one block.
+template <class A>
+__global__ void add_sums(const A* sums, int count, A* loss, double divisor) {
+  begin_kernel();
+  Total<double> total;
+  for (int i = int(threadIdx.x); i < count; i += int(blockDim.x)) total.value += double(sums[i]);
+  total = Block().reduce(total);
+  if (threadIdx.x == 0) *loss = A(total.value / divisor);
+}
+
+template <PairLoss op, class T>
+__global__ void write_losses(const __grid_constant__ Pairs<T> pairs,
+                             Formula<op, Accumulator<T>> formula, Accumulator<T>* loss,
+                             Accumulator<T> factor) {
+  begin_kernel();
+  pairs.template for_each<1>(
+      [&]<int n>(int64_t first, const Vector<T, n>& x, const Vector<T, n>& t) {
+#pragma unroll
+        for (int k = 0; k < n; ++k) {
+          loss[first + k] = formula.loss(widen(x.at[k]), widen(t.at[k])) * factor;
+        }
+      });
+}
+
+// dx and dtarget, of which one may be null, for a gradient of each loss or of their sum.
+template <PairLoss op, class T>
+__global__ void write_gradients(const __grid_constant__ Pairs<T> pairs,
+                                Formula<op, Accumulator<T>> formula, const Accumulator<T>* dloss,
+                                bool each, double divisor, T* dx, T* dtarget) {
+  begin_kernel();
+  using A = Accumulator<T>;
+  const A factor = each ? A(1 / divisor) : A(double(*dloss) / divisor);
+  pairs.template for_each<1>([&]<int n>(int64_t first, const Vector<T, n>& x,
+                                        const Vector<T, n>& t) {
+    A scale[n];
+#pragma unroll
+    for (int k = 0; k < n; ++k) scale[k] = each ? dloss[first + k] * factor : factor;
+    Vector<T, n> slopes;
+    if (dx) {
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        slopes.at[k] = narrow<T>(scale[k] * formula.slope(widen(x.at[k]), widen(t.at[k])));
+      }
+      *reinterpret_cast<Vector<T, n>*>(dx + first) = slopes;
+    }
+    if (dtarget) {
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        slopes.at[k] = narrow<T>(scale[k] * formula.target_slope(widen(x.at[k]), widen(t.at[k])));
+      }
+      *reinterpret_cast<Vector<T, n>*>(dtarget + first) = slopes;
+    }
+  });
+}
+
+template <PairLoss op, class T>
+void forward(const Context& context, const kernels::PairLossForward& call) {
+  using A = Accumulator<T>;
+  const Pairs<T> pairs(call.x, call.target);
+  const double divisor = call.loss_params.divisor;
+  const Formula<op, A> formula{A(call.loss_params.knee)};
+  A* const loss = call.loss.as<A>();
+  if (pairs.count > 0 && call.loss.numel() == pairs.count) {
+    return launch(context, write_losses<op, T>, grid_for(context, pairs.items()), pairs, formula,
+                  loss, A(1 / divisor));
+  }
+  if (call.loss.numel() == 0) return;
+  const int64_t most = int64_t(context.multiprocessors()) * 8;
+  const int blocks = int(std::min(divide_up(pairs.items(), 256), most));
+  const Workspace sums(context, size_t(std::max(blocks, 1)) * sizeof(A));
+  launch(context, sum_losses<op, T>, {.blocks = dim3(unsigned(blocks))}, pairs, formula,
+         sums.as<A>());
+  launch(context, add_sums<A>, {.blocks = 1}, sums.as<const A>(), blocks, loss, divisor);
+}
+
+template <PairLoss op, class T>
+void backward(const Context& context, const kernels::PairLossBackward& call) {
+  using A = Accumulator<T>;
+  T* const dx = call.dx.defined() ? call.dx.as<T>() : nullptr;
+  T* const dtarget = call.dtarget.defined() ? call.dtarget.as<T>() : nullptr;
+  const Pairs<T> pairs(call.x, call.target, dx, dtarget);
+  launch(context, write_gradients<op, T>, grid_for(context, pairs.items()), pairs,
+         Formula<op, A>{A(call.loss_params.knee)}, call.dloss.as<const A>(),
+         call.dloss.numel() == pairs.count, call.loss_params.divisor, dx, dtarget);
+}
+
+// f(op as a constant, zero of the dtype).
+template <class Call, class F>
+void dispatch_pair_loss(const Call& call, F f) {
+  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+    switch (call.loss_params.op) {
+      case PairLoss::squared: return f.template operator()<PairLoss::squared>(zero);
+      case PairLoss::absolute: return f.template operator()<PairLoss::absolute>(zero);
+      case PairLoss::huber: return f.template operator()<PairLoss::huber>(zero);
+      case PairLoss::binary: return f.template operator()<PairLoss::binary>(zero);
+      case PairLoss::divergence: return f.template operator()<PairLoss::divergence>(zero);
+      case PairLoss::log_divergence: return f.template operator()<PairLoss::log_divergence>(zero);
+    }
+  });
+}
+
+}  // namespace
+
+void run(Context& context, const kernels::PairLossForward& call) {
+  dispatch_pair_loss(call,
+                     [&]<PairLoss op>(auto zero) { forward<op, decltype(zero)>(context, call); });
+}
+
+void run(Context& context, const kernels::PairLossBackward& call) {
+  dispatch_pair_loss(call,
+                     [&]<PairLoss op>(auto zero) { backward<op, decltype(zero)>(context, call); });
+}
+
+}  // namespace adret::cuda
