@@ -153,6 +153,13 @@ void Tensor::rebind(const Tensor& place) const {
   mine.offset = other.offset;
 }
 
+// All views share the version. Of a whole storage that is its own, and its memory counts too, as
+// arenas may lie there; parts of an arena have one each.
+bool Tensor::has_views() const {
+  if (body().version == body().storage) return body().storage->reference_count() > 2;
+  return body().version->reference_count() > 1;
+}
+
 bool Tensor::is_unique() const {
   return body().reference_count() == 1 &&
          body().storage->reference_count() == (body().version == body().storage ? 2 : 1);

@@ -127,6 +127,8 @@ class Tensor {
   bool shares_start(const Tensor& other) const {
     return storage() == other.storage() && byte_offset() == other.byte_offset();
   }
+  // Whether other tensors share its elements, as reshapes and slices do.
+  bool has_views() const;
   // Whether this is the only handle on the tensor, and the tensor the only one on its storage.
   bool is_unique() const;
 

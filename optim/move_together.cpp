@@ -5,28 +5,31 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/move_together.h>
 
-#include <cstdint>
+#include <cstddef>
 
 namespace adret {
 
-Tensor move_together(const std::vector<Tensor>& tensors) {
+Together move_together(const std::vector<Tensor>& tensors) {
   if (tensors.empty()) return {};
   const NoGrad no_grad;
-  std::vector<size_t> offsets;
-  size_t bytes = 0;
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += padded_bytes(int64_t(tensor.bytes()));
+  Together together{
+      .block = Tensor::zeros({bytes}, {.dtype = DType::u8, .device = tensors[0].device()})};
+  size_t offset = 0;
   for (const Tensor& tensor : tensors) {
-    offsets.push_back(bytes);
-    bytes += (tensor.bytes() + 511) / 512 * 512;
-  }
-  const Tensor block =
-      Tensor::zeros({int64_t(bytes)}, {.dtype = DType::u8, .device = tensors[0].device()});
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor place = block.segment(tensors[i].shape(), offsets[i], tensors[i].dtype());
-    run(kernels::Copy{.x = tensors[i], .y = place});
-    tensors[i].rebind(place);
+    const auto make_place = [&] {
+      return together.block.segment(tensor.shape(), offset, tensor.dtype());
+    };
+    together.places.push_back(make_place());
+    together.moved.push_back(!tensor.has_views());
+    run(kernels::Copy{.x = tensor, .y = together.places.back()});
+    // A place of its own, as what shares its version would be a view.
+    if (together.moved.back()) tensor.rebind(make_place());
+    offset += size_t(padded_bytes(int64_t(tensor.bytes())));
   }
   structure_changed();
-  return block;
+  return together;
 }
 
 }  // namespace adret

@@ -1,5 +1,6 @@
 // The decision, made on the device by the kernels of loss scaling and small ones.
 #include <adret/autograd/grad_mode.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
@@ -12,7 +13,6 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <map>
 
 namespace adret {
 namespace {
@@ -68,7 +68,8 @@ StepGuard::StepGuard(Module& model, const std::vector<Optimizer*>& optimizers,
   }
   loss_rows_ = Tensor::empty({int64_t(rows.size()), kernels::segment_columns}, words);
   upload(loss_rows_, rows.data());
-  arena_ = move_together(buffers_of(model_));
+  good_ = Tensor::ones({}, {.dtype = DType::boolean, .device = device});
+  arena_ = move_together(buffers_of(model_)).block;
   find_buffers();
 }
 
@@ -76,40 +77,47 @@ bool StepGuard::moved(const std::vector<Tensor>& buffers) const {
   return !std::ranges::equal(buffers, places_, {}, &Tensor::data);
 }
 
-// Buffers that lie in one storage are copied with what is between them: a block of theirs.
+// Buffers that lie in one block of theirs are copied together, with what is between them: in the
+// guard's own places that others have left, else the padding.
 void StepGuard::find_buffers() {
-  const std::vector<Tensor> buffers = buffers_of(model_);
+  std::vector<Tensor> buffers = buffers_of(model_);
   if (!moved(buffers)) return;
   const FunctionScope scope("step guard");
-  struct Extent {
-    Tensor first;
-    const std::byte* end = nullptr;
-  };
-  std::map<const Storage*, Extent> extents;
   places_.clear();
+  for (const Tensor& buffer : buffers) places_.push_back(buffer.data());
+  std::ranges::sort(buffers, {}, &Tensor::data);
   ranges_.clear();
-  for (const Tensor& buffer : buffers) {
-    places_.push_back(buffer.data());
-    Extent& extent = extents[TensorView(buffer).storage];
-    if (!extent.first.defined() || buffer.data() < extent.first.data()) extent.first = buffer;
-    extent.end =
-        std::max(extent.end, static_cast<const std::byte*>(buffer.data()) + buffer.bytes());
-  }
-  for (const auto& [storage, extent] : extents) {
-    const int64_t bytes = extent.end - static_cast<const std::byte*>(extent.first.data());
-    const Tensor place = extent.first.segment({bytes}, 0, DType::u8);
+  for (size_t first = 0, next; first < buffers.size(); first = next) {
+    const Tensor& start = buffers[first];
+    const bool own = arena_.defined() && start.storage() == arena_.storage();
+    size_t end = start.byte_offset() + start.bytes();
+    for (next = first + 1; next < buffers.size(); ++next) {
+      const Tensor& buffer = buffers[next];
+      if (buffer.storage() != start.storage()) break;
+      // Padding is there between those that moved together, which have no views yet.
+      const size_t reach = buffer.has_views() ? end : size_t(padded_bytes(int64_t(end)));
+      if (!own && buffer.byte_offset() > reach) break;
+      end = std::max(end, buffer.byte_offset() + buffer.bytes());
+    }
+    const auto bytes = int64_t(end - start.byte_offset());
     ranges_.push_back(
-        {.place = place,
-         .saved = Tensor::zeros({bytes}, {.dtype = DType::u8, .device = place.device()})});
+        {.place = start.segment({bytes}, 0, DType::u8),
+         .saved = Tensor::zeros({bytes}, {.dtype = DType::u8, .device = start.device()})});
   }
+}
+
+void StepGuard::save() {
+  for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = place, .y = saved});
+  is_begun_ = true;
 }
 
 void StepGuard::begin() {
   const FunctionScope scope("step guard");
   find_buffers();
-  is_begun_ = true;
+  save();
+  // A replay saves before its kernels, as those may end before they have.
+  if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { save(); });
   if (options_.goes_on) run(kernels::Copy{.x = counts_.alias({}, sizeof(int64_t)), .y = before_});
-  for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = place, .y = saved});
 }
 
 void StepGuard::add_loss(const Tensor& loss) {
@@ -125,14 +133,16 @@ void StepGuard::add_loss(const Tensor& loss) {
   run(look(bytes, row_of(loss_rows_, size_t(dtype - floating.begin())), scale_, counts_));
 }
 
-Tensor StepGuard::good() {
-  const Tensor good = row_.alias({}, column_of_active);
+// Whether no failure counts.
+Tensor StepGuard::compare(const Tensor& result) const {
   run(kernels::Binary{.a = counts_.alias({}, sizeof(int64_t)),
                       .b = before_,
-                      .y = good,
+                      .y = result,
                       .op = kernels::BinaryOp::equal});
-  return good;
+  return result;
 }
+
+Tensor StepGuard::good() { return compare(good_); }
 
 Tensor StepGuard::decide() {
   const FunctionScope scope("step guard");
@@ -146,8 +156,12 @@ Tensor StepGuard::decide() {
     if (!arena.collect_to_decide()) continue;
     run(look(arena.gradients(), arena.segments(), scale_, counts_));
   }
+  const Tensor decided = apply();
   is_begun_ = false;
-  return apply();
+  if (StepTrace* trace = StepTrace::current()) {
+    trace->after_replay([this] { is_begun_ = false; });
+  }
+  return decided;
 }
 
 Tensor StepGuard::add_norm(const Tensor& norm) {
@@ -156,14 +170,16 @@ Tensor StepGuard::add_norm(const Tensor& norm) {
       return parameter->value.dtype() == DType::f64;
     });
   };
-  if (std::ranges::none_of(optimizers_, is_wide)) return good();  // sums of f32 fit into f64
+  if (std::ranges::none_of(optimizers_, is_wide)) {
+    return row_.alias({}, column_of_active);  // sums of f32 fit into f64
+  }
   add_loss(norm);
   return apply();
 }
 
 Tensor StepGuard::apply() {
   const FunctionScope scope("step guard");
-  const Tensor decided = good();
+  const Tensor decided = compare(row_.alias({}, column_of_active));
   for (Optimizer* optimizer : optimizers_) {
     if (!optimizer->arena().decided_on_device()) continue;
     const Tensor& table = optimizer->arena().segments();
@@ -176,9 +192,17 @@ Tensor StepGuard::apply() {
 }
 
 void StepGuard::abandon() {
+  if (!is_begun_) return;
   const FunctionScope scope("step guard");
-  is_begun_ = false;
   for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = saved, .y = place});
+  const Tensor failures = counts_.alias({}, sizeof(int64_t));
+  if (options_.goes_on) {
+    run(kernels::Copy{.x = before_, .y = failures});
+  } else {  // of the steps before all are there, which the last decision tells
+    const Tensor decided = row_.alias({}, column_of_active);
+    run(kernels::Select{.condition = decided, .a = zero_, .b = failures, .y = failures});
+  }
+  is_begun_ = false;
 }
 
 bool StepGuard::failed() const { return !row_.to_vector<bool>()[column_of_active]; }

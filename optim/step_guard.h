@@ -34,9 +34,9 @@ struct StepGuardOptions {
 // copies of the buffers, and a few small kernels.
 class StepGuard {
  public:
-  // Of all optimizers that share the model. Buffers move into one block of memory; make a
-  // WeightAverage, which moves some of them, behind the guard. Model and optimizers must outlive
-  // it. Throws Error for an empty list.
+  // Of all optimizers that share the model. Buffers move into one block of memory, but for those
+  // that have views; make a WeightAverage, which moves some of them, behind the guard. Model and
+  // optimizers must outlive it. Throws Error for an empty list.
   StepGuard(Module& model, const std::vector<Optimizer*>& optimizers,
             const StepGuardOptions& options = {});
   StepGuard(Module& model, Optimizer& optimizer, const StepGuardOptions& options = {})
@@ -59,12 +59,13 @@ class StepGuard {
   // and without goes_on those before it since reset() were. The next step overwrites it.
   Tensor good();
 
-  // Gives up a step that was begun: puts the buffers back to what they were then, for one that ends
-  // before decide(). Whether there is one, of those whose calls were not replayed.
+  // Gives up a step that was begun and ends before decide(), as by an error, or in the middle of a
+  // replay: puts the buffers back to what they were then, and forgets what was found in the step.
+  // Does nothing where none is begun. Whether one is.
   void abandon();
   bool is_begun() const { return is_begun_; }
 
-  // Whether good() is false. Reads the device: waits for it.
+  // Whether the last decision was that a step is not made. Reads the device: waits for it.
   bool failed() const;
   void reset();  // forgets all failures
 
@@ -78,6 +79,8 @@ class StepGuard {
     Tensor place, saved;  // u8
   };
   bool moved(const std::vector<Tensor>& buffers) const;
+  void save();
+  Tensor compare(const Tensor& result) const;
   // Calls off the step in the tables of the arenas that wait for it, and in the buffers.
   Tensor apply();
 
@@ -87,7 +90,8 @@ class StepGuard {
   Tensor scale_, counts_;  // of kernels::UpdateLossScale, the scale being 1
   Tensor loss_rows_;       // a segment for a scalar of each floating dtype
   Tensor before_, zero_;   // i64: of counts_ when the step began, or 0; 0
-  Tensor row_;             // boolean, a column of Segment each: true, but of `active` good()
+  Tensor row_;             // boolean, a column of Segment each: true, but of `active` the decision
+  Tensor good_;            // boolean
   Tensor arena_;           // of buffers
   std::vector<const void*> places_;
   std::vector<Range> ranges_;

@@ -47,7 +47,7 @@ std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found
 std::string TrainingStep::explain(const DataLoader& loader, const NotFinite& found) {
   const StepPart last = step_part(loader, options_.accumulate, found.epoch, found.number);
   set_rates(last.step);
-  with_.guard->abandon();  // the host may have looked between the batches of the step
+  with_.guard->begin();
   std::vector<int64_t> samples;
   std::string cause_text = cause(loader, found, samples);
   with_.guard->abandon();

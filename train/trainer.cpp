@@ -146,7 +146,12 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
 EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
                                  const TrainerCallbacks& callbacks) {
   try {
-    return make_steps(loader, epoch, callbacks);
+    try {
+      return make_steps(loader, epoch, callbacks);
+    } catch (...) {
+      step_->abandon();
+      throw;
+    }
   } catch (const NotFinite& found) {
     if (guard_) throw Error(step_->explain(loader, found));
     throw Error(

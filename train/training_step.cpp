@@ -48,15 +48,8 @@ bool TrainingStep::is_eager() const {
 }
 
 void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& statistics) {
-  try {
-    run_part(batch, part, statistics);
-  } catch (...) {
-    if (with_.guard && with_.guard->is_begun()) with_.guard->abandon();
-    throw;
-  }
-}
-
-void TrainingStep::run_part(const Batch& batch, const StepPart& part, Statistics& statistics) {
+  // Not in the recorded step, so that each replay begins with it.
+  if (with_.guard && part.first) with_.guard->begin();
   random::begin_step(part.batch);
   if (part.last) set_rates(part.step);
   part_ = part;
@@ -111,7 +104,6 @@ void TrainingStep::backward(const Tensor& loss) {
 TrainingStep::Results TrainingStep::learn(const Tensor& inputs, const Tensor& targets,
                                           const Look& look) {
   StepGuard* const guard = with_.guard;
-  if (guard && part_.first) guard->begin();
   Results results = forward(inputs, targets);
   look(results);
   backward(results.loss);

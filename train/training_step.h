@@ -41,11 +41,15 @@ class TrainingStep {
 
   // Forward and backward of the batch; if it is the last of its step, the step.
   void run(const Batch& batch, const StepPart& part, Statistics& statistics);
+  // Gives up a step whose last batch does not come: puts the buffers back, if they are guarded.
+  void abandon() {
+    if (with_.guard) with_.guard->abandon();
+  }
   // Of the batches like the last one.
   const StepReport& report() const { return step_.report(); }
-  // What to say of a batch that was not finite, when nothing has changed since the step that it
-  // belongs to began: that step is made again under FindNonFinite, up to this batch and but for
-  // the optimizers; nothing changes by that either.
+  // What to say, behind abandon(), of a batch that was not finite, when nothing has changed since
+  // the step that it belongs to began: that step is made again under FindNonFinite, up to this
+  // batch and but for the optimizers; nothing changes by that either.
   std::string explain(const DataLoader& loader, const NotFinite& found);
 
  private:
@@ -56,7 +60,6 @@ class TrainingStep {
     std::vector<Tensor> norms;
   };
   using Look = std::function<void(const Results&)>;
-  void run_part(const Batch& batch, const StepPart& part, Statistics& statistics);
   void add(const Batch& batch, const Results& results, const Tensor& targets,
            Statistics& statistics) const;
   Results forward(const Tensor& inputs, const Tensor& targets);

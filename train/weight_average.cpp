@@ -77,7 +77,8 @@ void WeightAverage::add_arena(ParameterArena& arena) {
   parts_.push_back(part);
 }
 
-// The buffers move into an arena, as an optimizer moves the parameters (Note [Arenas]).
+// The buffers move into an arena, as an optimizer moves the parameters (Note [Arenas]), or have a
+// copy there.
 void WeightAverage::add_buffers() {
   std::vector<Tensor> floating;
   for (const NamedTensor& buffer : model_.named_buffers()) {
@@ -86,15 +87,16 @@ void WeightAverage::add_buffers() {
     buffers_.push_back({.buffer = buffer});
   }
   if (buffers_.empty()) return;
-  Part part{.values = move_together(floating)};
+  const Together together = move_together(floating);
+  Part part{.values = together.block};
   std::vector<kernels::Segment> table;
   int64_t average_bytes = 0;
-  for (const Tensor& tensor : floating) {
-    table.push_back({.value_offset = int64_t(tensor.byte_offset() - part.values.byte_offset()),
+  for (const Tensor& place : together.places) {
+    table.push_back({.value_offset = int64_t(place.byte_offset() - part.values.byte_offset()),
                      .state_offset = average_bytes,
-                     .length = tensor.numel(),
-                     .dtype = int64_t(tensor.dtype())});
-    average_bytes += (tensor.numel() * int64_t(size_of(wide(tensor.dtype()))) + 511) / 512 * 512;
+                     .length = place.numel(),
+                     .dtype = int64_t(place.dtype())});
+    average_bytes += padded_bytes(place.numel() * int64_t(size_of(wide(place.dtype()))));
   }
   const Device device = model_.device();
   part.segments = Tensor::empty({int64_t(table.size()), kernels::segment_columns},
@@ -102,8 +104,9 @@ void WeightAverage::add_buffers() {
   part.average = Tensor::zeros({average_bytes}, {.dtype = DType::u8, .device = device});
   upload(part.segments, table.data());
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    auto& [buffer, place, average] = buffers_[i];
-    place = floating[i].detach();
+    auto& [buffer, place, average, moved] = buffers_[i];
+    place = together.places[i];
+    moved = together.moved[i];
     average =
         part.average.segment(place.shape(), size_t(table[i].state_offset), wide(place.dtype()));
     write(average, place);
@@ -112,8 +115,8 @@ void WeightAverage::add_buffers() {
 }
 
 void WeightAverage::check_buffers() const {
-  for (const auto& [buffer, place, average] : buffers_) {
-    if (buffer.tensor.shares_start(place)) continue;
+  for (const auto& [buffer, place, average, moved] : buffers_) {
+    if (!moved || buffer.tensor.shares_start(place)) continue;
     throw Error(
         fmt::format("[WeightAverage] the buffer {} lies in another place now, perhaps that of a "
                     "second average; a model has one",
@@ -141,6 +144,9 @@ void WeightAverage::update(const Tensor& good) {
   const NoGrad no_grad;
   prepare();
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { prepare(); });
+  for (const auto& [buffer, place, average, moved] : buffers_) {
+    if (!moved) run(kernels::Copy{.x = buffer.tensor, .y = place});
+  }
   if (!good.defined()) return average_all(false);
   constexpr size_t column = offsetof(kernels::Segment, length) / sizeof(int64_t);
   run(kernels::Copy{.x = good, .y = columns_.alias({}, column)});
@@ -182,7 +188,7 @@ void WeightAverage::write_averages() const {
       if (size_of(parameters[i]->value.dtype()) == 2) parameters[i]->set_master(average);
     }
   }
-  for (const auto& [buffer, place, average] : buffers_) write(buffer.tensor, average);
+  for (const auto& [buffer, place, average, moved] : buffers_) write(buffer.tensor, average);
 }
 
 AveragedWeights::AveragedWeights(WeightAverage& average)

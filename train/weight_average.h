@@ -23,7 +23,8 @@ struct WeightAverageOptions {
 // from the masters of 16-bit weights (Polyak and Juditsky 1992 average alike; with decay: Tarvainen
 // and Valpola 2017). Floating buffers, as the running statistics of batch norm, are averaged the
 // same way. An update is one kernel for each optimizer and one for the buffers, which move into an
-// arena of their own; nothing waits.
+// arena of their own, but for those that have views and are copied there by each update; nothing
+// waits.
 //
 //   WeightAverage average(model, optimizer);
 //   ... optimizer.step(); average.update(); ...
@@ -59,6 +60,7 @@ class WeightAverage {
   struct Buffer {
     NamedTensor buffer;
     Tensor place, average;
+    bool moved = false;  // to its place
   };
   void check_parameters(const std::vector<Optimizer*>& optimizers) const;
   void add_arena(ParameterArena& arena);

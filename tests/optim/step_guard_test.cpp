@@ -4,6 +4,7 @@
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
+#include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
@@ -298,6 +299,113 @@ TEST(StepGuard, FindsBuffersThatMoved) {
   spoil(first);
   spoil(second);
   spoil(first);
+}
+
+// A view of a buffer that somebody holds shows what the buffer has.
+TEST(StepGuard, LeavesBuffersWithViewsWhereTheyAre) {
+  Net net;
+  Sgd optimizer(net, {.lr = 0.1});
+  const Tensor view = net.norm.running_mean.reshape({2, 2});
+  StepGuard guard(net, optimizer);
+  const WeightAverage average(net, optimizer);
+  guard.find_buffers();
+  const auto step = [&](const Tensor& x) {
+    guard.begin();
+    optimizer.zero_grad();
+    const Tensor loss = mean(square(net(x)));
+    loss.backward();
+    guard.add_loss(loss);
+    guard.decide();
+    optimizer.step();
+    EXPECT_EQ(view.to_vector(), net.norm.running_mean.to_vector());
+    return model_bytes(net);
+  };
+  const auto start = model_bytes(net), before = step(inputs(1));
+  EXPECT_NE(before, start);
+  EXPECT_EQ(step(inputs(2, infinity)), before);
+}
+
+// What lies between buffers that are parts of a larger tensor is no buffer.
+TEST(StepGuard, PutsBackNothingButTheBuffers) {
+  struct Parts : Layer<Parts> {
+    Tensor whole = Tensor::zeros({6});
+    Parameter& weight = parameter("weight", Tensor::ones({1}));
+    Tensor& first = buffer("first", whole.alias({2}, 0));
+    Tensor& last = buffer("last", whole.alias({2}, 4 * sizeof(float)));
+    Tensor forward(const Tensor& x) { return x; }
+  } model;
+  Sgd optimizer(model, {.lr = 0.1});
+  StepGuard guard(model, optimizer);
+  guard.begin();
+  run(kernels::Fill{.y = model.whole, .value = 7});
+  guard.add_loss(Tensor::full({}, infinity));
+  guard.decide();
+  EXPECT_EQ(model.whole.to_vector(), (std::vector<float>{0, 0, 7, 7, 0, 0}));
+}
+
+TEST(StepGuard, AStepThatIsAbandonedIsForgotten) {
+  for (const bool goes_on : {false, true}) {
+    Net net;
+    Sgd optimizer(net, {.lr = 0.1});
+    StepGuard guard(net, optimizer, {.goes_on = goes_on});
+    const auto before = model_bytes(net);
+    guard.begin();
+    EXPECT_TRUE(guard.is_begun());
+    guard.add_loss(mean(net(inputs(1, infinity))));
+    guard.good();
+    guard.abandon();
+    EXPECT_FALSE(guard.is_begun());
+    EXPECT_FALSE(guard.failed());
+    EXPECT_TRUE(guard.good().item<bool>());
+    EXPECT_EQ(model_bytes(net), before);
+    guard.begin();
+    guard.add_loss(Tensor::full({}, infinity));
+    guard.decide();
+    optimizer.step();
+    guard.begin();
+    guard.abandon();
+    EXPECT_TRUE(guard.failed());
+    guard.begin();
+    EXPECT_EQ(guard.good().item<bool>(), goes_on);  // the failure before the step stays
+    guard.abandon();
+    net(inputs(2));  // nothing is begun, so nothing is put back
+    const auto after = model_bytes(net);
+    guard.abandon();
+    EXPECT_EQ(model_bytes(net), after);
+  }
+}
+
+// Throws in place of a call.
+struct Interruption : Decorator {
+  explicit Interruption(int after) : left(after) {}
+  void run(const Kernel& call) override {
+    if (left-- == 0) throw Error("interrupted");
+    forward(call);
+  }
+  int left;
+};
+
+TEST(StepGuard, PutsBuffersBackWhereverAReplayEnds) {
+  Guarded run(with<Sgd>(SgdOptions{.lr = 0.1}), StepMode::graph);
+  for (int i = 0; i < 4; ++i) run.make(inputs(i));
+  int interrupted = 0;
+  for (bool ended = false; !ended;) {
+    run.make(inputs(interrupted));  // so that what was saved is older than the buffers
+    const auto before = buffer_bytes(run.net);
+    try {
+      const Interruption interruption(interrupted);
+      run.make(inputs(interrupted + 1));
+      ended = true;
+      continue;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.what(), std::string("interrupted"));
+    }
+    run.guard.abandon();
+    ASSERT_EQ(buffer_bytes(run.net), before) << "call " << interrupted;
+    ++interrupted;
+  }
+  EXPECT_GE(interrupted, 10);
+  EXPECT_GE(run.step.report().replays, interrupted);
 }
 
 TEST(StepGuard, SaysWhatIsWrong) {

@@ -15,6 +15,12 @@ inline std::string bytes_of(const Tensor& tensor) {
   return {static_cast<const char*>(here.data()), here.bytes()};
 }
 
+inline std::vector<std::string> buffer_bytes(const Module& model) {
+  std::vector<std::string> all;
+  for (const NamedTensor& buffer : model.named_buffers()) all.push_back(bytes_of(buffer.tensor));
+  return all;
+}
+
 // Of weights, masters and buffers.
 inline std::vector<std::string> model_bytes(const Module& model) {
   std::vector<std::string> all;
@@ -24,7 +30,7 @@ inline std::vector<std::string> model_bytes(const Module& model) {
       all.push_back(bytes_of(master));
     }
   }
-  for (const NamedTensor& buffer : model.named_buffers()) all.push_back(bytes_of(buffer.tensor));
+  for (std::string& bytes : buffer_bytes(model)) all.push_back(std::move(bytes));
   return all;
 }
 

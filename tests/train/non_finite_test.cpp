@@ -99,6 +99,35 @@ TEST(NonFiniteStep, ThatThrowsLeavesTheBuffers) {
   EXPECT_EQ(training.bytes(), before);
 }
 
+// Gives the batches of points(), but for the second of an epoch when it is to fail.
+struct Unreadable : Dataset {
+  int64_t size() const override { return 40; }
+  Sample get(int64_t index) const override {
+    if (fails && index >= 8) throw Error("the disk is gone");
+    return set.get(index);
+  }
+  int64_t num_classes() const override { return 3; }
+  TensorDataset set = points();
+  bool fails = false;
+};
+
+// Between the batches of a step, where no code of the step runs.
+TEST_P(Modes, ErrorsBetweenBatchesLeaveTheBuffers) {
+  const auto set = std::make_shared<Unreadable>();
+  ExplosiveTraining training({.accumulate = 2, .mode = GetParam()});
+  const DataLoader loader(set, {.batch_size = 8});
+  training.trainer->fit(loader);
+  const auto before = training.bytes();
+  set->fails = true;
+  EXPECT_THAT(thrown<Error>([&] { training.trainer->fit(loader); }), HasSubstr("the disk is gone"));
+  EXPECT_EQ(training.bytes(), before);
+  set->fails = false;
+  const auto stop = [](const BatchReport&) { throw Error("enough"); };
+  EXPECT_EQ(thrown<Error>([&] { training.trainer->fit(loader, {.on_batch_end = stop}); }),
+            "enough");
+  EXPECT_EQ(training.bytes(), before);
+}
+
 // Losses are 2, 1 and 0; the last one's gradient is infinite.
 TEST(NonFiniteStep, ThatIsSkippedDoesNotCountForTheLoss) {
   Linear model(1, 1, {.bias = false});

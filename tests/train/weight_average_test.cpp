@@ -14,6 +14,7 @@
 #include <adret/layers/sequential.h>
 #include <adret/optim/adam.h>
 #include <adret/optim/sgd.h>
+#include <adret/train/step.h>
 #include <adret/train/trainer.h>
 #include <adret/train/weights.h>
 #include <gtest/gtest.h>
@@ -62,6 +63,39 @@ TEST(WeightAverage, FollowsWeightsAndBuffers) {
   }
   EXPECT_EQ(floats(model.weight.value), (std::vector<float>{5, 5}));
   EXPECT_EQ(floats(model.seen), (std::vector<float>{0}));
+}
+
+// A view of a buffer that somebody holds shows what the buffer has.
+TEST(WeightAverage, LeavesBuffersWithViewsWhereTheyAre) {
+  for (const StepMode mode : {StepMode::eager, StepMode::graph}) {
+    Vector model;
+    const Tensor view = model.seen.reshape({1, 1});
+    Sgd optimizer(model, {.lr = 1});
+    WeightAverage average(model, optimizer, {.decay = 0.75, .warm_up = false});
+    Step step(
+        [&](const Tensor& x) {
+          const NoGrad no_grad;
+          copy_(model.seen, x);
+          average.update();
+          return x * 1.0;
+        },
+        {.mode = mode});
+    double expected = 8;
+    for (int i = 0; i < 5; ++i) {
+      step(Tensor::full({1}, i));
+      EXPECT_EQ(view.item(), float(i));
+      expected += 0.25 * (i - expected);
+    }
+    if (mode == StepMode::graph) {
+      EXPECT_GE(step.report().replays, 2);
+    }
+    {
+      const AveragedWeights averaged(average);
+      EXPECT_NEAR(view.item(), expected, 1e-6);
+      EXPECT_EQ(view.item(), model.seen.item());
+    }
+    EXPECT_EQ(view.item(), 4);
+  }
 }
 
 TEST(WeightAverage, ForgetsTheStartSoonWhenItWarmsUp) {
