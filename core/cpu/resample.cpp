@@ -143,7 +143,7 @@ void resample(const TensorView& from, const TensorView& to, const TapTable<T>& r
               const TapTable<T>& columns) {
   const Resampler<T> work{from.as<T>(), to.as<T>(), from.shape, to.shape, rows, columns};
   const int64_t row = std::max(from.shape[2], to.shape[2]) * to.shape[3];
-  parallel_for(to.shape[0] * to.shape[1], items_per_chunk(memory_grain, row),
+  parallel_for(to.shape[0] * to.shape[1], items_per_chunk(4 * memory_grain, row),
                [&](int64_t begin, int64_t end) { work.run(begin, end); });
 }
 

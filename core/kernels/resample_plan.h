@@ -75,6 +75,7 @@ class ResampleLine {
       default: break;
     }
     const Index at = position(i), place = j * unit();
+    if (at == place) return 1;  // which a rounded inverse may miss
     return Weight(at < place ? at + unit() - place : place + unit() - at) * inverse_;
   }
 

@@ -78,7 +78,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         if constexpr (is_batch_norm<K>)
           return !is("x", "y", "dx", "dy", "dy_added", "residual", "dresidual");
         if constexpr (is_group_norm<K>) return !is("x", "added", "sum", "y", "dy", "dsum", "dx");
-        if constexpr (is_loss<K>) return !is("logits", "dlogits");
+        if constexpr (is_loss<K>) return !is("logits", "dlogits", "x", "target", "dx", "dtarget");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
         if constexpr (is_muon<K>) return is("momentum", "master");
         if constexpr (is_attention<K>) return is("log_sum_exp");

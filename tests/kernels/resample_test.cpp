@@ -140,5 +140,16 @@ TEST(Resampling, LeavesOutWhatHasNoWeight) {
   EXPECT_EQ(y.values(), (Values{inf, 2, inf}));
 }
 
+// The corners are pixels of x to the last bit, whatever the sizes.
+TEST(Resampling, KeepsAlignedCorners) {
+  for (int64_t to = 2; to < 100; ++to) {
+    const Guarded<float> x({1, 1, 3, 1}, {0.1, 0.2, 0.7}), y({1, 1, to, 1});
+    run(kernels::ResampleForward{
+        .x = x, .y = y, .resample = {.mode = Resampling::bilinear, .align_corners = true}});
+    EXPECT_EQ(y.values().front(), double(0.1f)) << to;
+    EXPECT_EQ(y.values().back(), double(0.7f)) << to;
+  }
+}
+
 }  // namespace
 }  // namespace adret
