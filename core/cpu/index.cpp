@@ -93,6 +93,35 @@ void permute(const kernels::Permute& call, const Layout& layout) {
                });
 }
 
+// Dimensions of y, from the one on along which x is dense, that are too short to be transposed: a
+// table tells where the elements of their block stand in x.
+constexpr int64_t block_limit = 1024;
+
+template <class T>
+void permute_blocks(const kernels::Permute& call, const Layout& layout, int64_t block) {
+  LoopNest<1> inner, outer;
+  for (size_t d = 0; d < size_t(layout.rank); ++d) {
+    (d < layout.dense() ? outer : inner).add(layout.size[d], {layout.x_stride[d]});
+  }
+  std::array<int64_t, block_limit> places;
+  inner.for_runs(0, block, [&](int64_t first, const auto& from, int64_t length) {
+    for (int64_t i = 0; i < length; ++i) {
+      places[size_t(first + i)] = from[0] + i * inner.inner_strides()[0];
+    }
+  });
+  const T* x = call.x.as<T>();
+  T* y = call.y.as<T>();
+  outer.parallel_runs(items_per_chunk(memory_grain, block),
+                      [&](int64_t first, const auto& from, int64_t length) {
+                        const T* in = x + from[0];
+                        T* out = y + first * block;
+                        for (int64_t i = 0; i < length; ++i, out += block) {
+                          for (int64_t j = 0; j < block; ++j) out[j] = in[places[size_t(j)]];
+                          in += outer.inner_strides()[0];
+                        }
+                      });
+}
+
 // Runs of x, dense, one after the other.
 void copy_rows(const kernels::Permute& call, const Layout& layout) {
   const int64_t length = layout.size[size_t(layout.rank - 1)];
@@ -150,9 +179,17 @@ void gather_elements(const kernels::Gather& call, const Lines& to, const Index* 
                    const T* const x = call.x.as<T>() + row / places.per_line * size * inner;
                    T* const y = call.y.as<T>() + row * places.width;
                    const Index* const at = indices + row * places.width;
-                   for (int64_t c = 0; c < places.width; ++c) {
-                     const int64_t index = at[c];
-                     y[c] = is_within(index, size) ? x[index * inner + c * places.step] : absent;
+                   // Dense lines, the common case, take no products an element.
+                   const auto take = [&](auto line) {
+                     each_block(at, places.width, size, [&](int64_t c, bool all_within) {
+                       const int64_t index = at[c];
+                       y[c] = all_within || is_within(index, size) ? line(index, c) : absent;
+                     });
+                   };
+                   if (inner == 1) {
+                     take([&](int64_t index, int64_t) { return x[index]; });
+                   } else {
+                     take([&](int64_t index, int64_t c) { return x[index * inner + c]; });
                    }
                  }
                });
@@ -165,7 +202,13 @@ void run(const kernels::Permute& call) {
   const Layout layout(call);
   if (layout.rank <= 1) return run(kernels::Copy{.x = call.x, .y = call.y});
   if (layout.x_stride[size_t(layout.rank - 1)] == 1) return copy_rows(call, layout);
-  dispatch_size(call.y.dtype, [&](auto zero) { permute<decltype(zero)>(call, layout); });
+  int64_t block = 1;
+  for (size_t d = layout.dense(); d < size_t(layout.rank); ++d) block *= layout.size[d];
+  dispatch_size(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (block <= block_limit) return permute_blocks<T>(call, layout, block);
+    permute<T>(call, layout);
+  });
 }
 
 void run(const kernels::CopyRuns& call) {

@@ -20,20 +20,20 @@ namespace {
 
 using Sizes = std::array<int64_t, Shape::max_rank>;
 
-// Places of row `row` along the outer dimensions, whose sizes are `size` of the axes.
-Sizes places_of(const RemapPlan& plan, int64_t row, int64_t RemapAxis::*size) {
+// Places of x's row `row` along the outer dimensions.
+Sizes places_of(const RemapPlan& plan, int64_t row) {
   Sizes places{};
   for (size_t d = size_t(plan.rank - 1); d-- > 0;) {
-    places[d] = row % (plan.axes[d].*size);
-    row /= plan.axes[d].*size;
+    places[d] = row % plan.axes[d].x_size;
+    row /= plan.axes[d].x_size;
   }
   return places;
 }
 
 // To those of the next row.
-void advance(const RemapPlan& plan, Sizes& places, int64_t RemapAxis::*size) {
+void advance(const RemapPlan& plan, Sizes& places) {
   for (size_t d = size_t(plan.rank - 1); d-- > 0;) {
-    if (++places[d] < plan.axes[d].*size) return;
+    if (++places[d] < plan.axes[d].x_size) return;
     places[d] = 0;
   }
 }
@@ -111,38 +111,50 @@ void remap(const kernels::Remap& call) {
   const RemapAxis& inner = plan.inner();
   const Sizes strides = plan.x_strides();
   const T value = T(call.remap.value);
-  const int64_t parts = chunk_count(inner.y_size, part_length);
-  const auto outer = size_t(plan.rank - 1);
   const bool moves_alike = inner.is_identity();
-  const auto copy_part = [&](const Sizes& places, int64_t row, int64_t part) {
-    int64_t from = 0;
-    bool exists = true;
-    for (size_t d = 0; d < outer; ++d) {
-      const int64_t place = plan.axes[d].source(places[d]);
-      exists &= place >= 0;
-      from += place * strides[d];
-    }
-    const int64_t begin = part * part_length, end = std::min(inner.y_size, begin + part_length);
-    T* const y = call.y.as<T>() + row * inner.y_size;
-    if (exists && moves_alike) {
-      copy_run(call.x.as<T>() + from + begin, y + begin, size_t(end - begin) * sizeof(T));
-    } else if (exists) {
-      copy_row(inner, call.x.as<T>() + from, y, value, begin, end);
-    } else {
+  const auto copy_part = [&](const T* x, T* y, int64_t begin, int64_t end) {
+    if (!x) {
       std::fill(y + begin, y + end, value);
+    } else if (moves_alike) {
+      copy_run(x + begin, y + begin, size_t(end - begin) * sizeof(T));
+    } else {
+      copy_row(inner, x, y, value, begin, end);
     }
   };
-  parallel_for(outer_rows(plan, &RemapAxis::y_size) * parts,
-               items_per_chunk(memory_grain, std::min(inner.y_size, part_length)),
+  // The dimension around the rows is walked in runs, too.
+  const size_t outer = size_t(std::max(plan.rank - 2, 0));
+  const RemapAxis around = plan.rank > 1 ? plan.axes[outer] : RemapAxis();
+  const auto copy_rows = [&](int64_t first, int64_t last, int64_t begin, int64_t end) {
+    for (int64_t row = first; row < last;) {
+      const int64_t start = row % around.y_size;
+      const int64_t stop = std::min(around.y_size, start + last - row);
+      const T* from = call.x.as<T>();
+      int64_t rest = row / around.y_size;
+      for (size_t d = outer; from && d-- > 0; rest /= plan.axes[d].y_size) {
+        const int64_t place = plan.axes[d].source(rest % plan.axes[d].y_size);
+        from = place < 0 ? nullptr : from + place * strides[d];
+      }
+      each_run(around, start, stop, [&](const Run& run) {
+        const bool exists = from && run.from >= 0;
+        const T* x = exists ? from + run.from * inner.x_size : nullptr;
+        T* y = call.y.as<T>() + (row - start + run.first) * inner.y_size;
+        const int64_t step = exists ? run.step * inner.x_size : 0;
+        for (int64_t i = 0; i < run.length; ++i, x += step, y += inner.y_size) {
+          copy_part(x, y, begin, end);
+        }
+      });
+      row += stop - start;
+    }
+  };
+  const int64_t rows = outer_rows(plan, &RemapAxis::y_size);
+  const int64_t parts = chunk_count(inner.y_size, part_length);
+  parallel_for(rows * parts, items_per_chunk(memory_grain, std::min(inner.y_size, part_length)),
                [&](int64_t begin, int64_t end) {
-                 int64_t row = begin / parts, part = begin % parts;
-                 Sizes places = places_of(plan, row, &RemapAxis::y_size);
-                 for (int64_t item = begin; item < end; ++item) {
-                   copy_part(places, row, part);
-                   if (++part < parts) continue;
-                   part = 0;
-                   ++row;
-                   advance(plan, places, &RemapAxis::y_size);
+                 for (int64_t item = begin; item < end;) {
+                   const int64_t row = item % rows, part = item / rows * part_length;
+                   const int64_t last = std::min(rows, row + end - item);
+                   copy_rows(row, last, part, std::min(inner.y_size, part + part_length));
+                   item += last - row;
                  }
                });
 }
@@ -192,13 +204,13 @@ void remap_backward(const kernels::RemapBackward& call) {
   const int64_t elements = std::max(inner.x_size, inner.y_size);
   parallel_for(outer_rows(plan, &RemapAxis::x_size), items_per_chunk(memory_grain, elements),
                [&](int64_t begin, int64_t end) {
-                 Sizes places = places_of(plan, begin, &RemapAxis::x_size);
+                 Sizes places = places_of(plan, begin);
                  for (int64_t row = begin; row < end; ++row) {
                    T* const out = dx + row * inner.x_size;
                    std::fill_n(out, inner.x_size, T(0));
                    for_rows(plan, places,
                             [&](int64_t offset) { add_row(inner, dy + offset, out); });
-                   advance(plan, places, &RemapAxis::x_size);
+                   advance(plan, places);
                  }
                });
 }

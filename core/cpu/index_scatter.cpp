@@ -34,7 +34,9 @@ void scatter(const kernels::Scatter& call, const Index* indices, F put) {
                    T* const y = call.y.as<T>() + outer * size * inner + first;
                    const Index* at = alike ? indices : indices + (x - call.x.as<T>());
                    if (inner == 1) {
-                     for (int64_t i = 0; i < from.length; ++i) put_one(y, at[i], x[i]);
+                     each_block(at, from.length, size, [&](int64_t i, bool all_within) {
+                       if (all_within || is_within(at[i], size)) put(y[at[i]], x[i]);
+                     });
                      continue;
                    }
                    for (int64_t i = 0; i < from.length; ++i, x += inner) {

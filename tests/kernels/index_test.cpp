@@ -55,6 +55,8 @@ TEST(Permute, MovesEveryDimensionOfAnyDtype) {
   expect_permuted<double>({70, 90}, {1, 0});
   expect_permuted<bfloat16>({33, 65, 40}, {2, 0, 1});
   expect_permuted<float>({64, 25, 16}, {0, 2, 1});
+  expect_permuted<float>({64, 9, 16, 2, 2}, {0, 3, 1, 4, 2});  // pixels spread over squares
+  expect_permuted<bfloat16>({64, 2, 9, 2, 16}, {0, 2, 4, 1, 3});
   expect_permuted<int64_t>({1, 2, 3, 2, 3, 2}, {5, 4, 3, 2, 1, 0});
   expect_permuted<float>({}, {});
   expect_permuted<float>({0, 3}, {1, 0});
