@@ -37,7 +37,7 @@ struct Max {
   static constexpr Result identity = -std::numeric_limits<T>::infinity();
   template <class V>
   static V combine(V a, V b) {
-    return (a > b) | (a != a) ? a : b;  // NaN wins on either side
+    return larger(a, b);
   }
 };
 template <class T>
@@ -46,34 +46,7 @@ struct Min {
   static constexpr Result identity = std::numeric_limits<T>::infinity();
   template <class V>
   static V combine(V a, V b) {
-    return (a < b) | (a != a) ? a : b;
-  }
-};
-
-// What is combined of an element in the given column: itself, its square, or its squared distance
-// from the column's centre.
-struct Itself {
-  template <class V>
-  V operator()(V value, int64_t) const {
-    return value;
-  }
-};
-struct Squared {
-  template <class V>
-  V operator()(V value, int64_t) const {
-    return value * value;
-  }
-};
-struct SquaredDeviation {
-  const double* centre;
-  template <class V>
-  V operator()(V value, int64_t column) const {
-    if constexpr (std::is_arithmetic_v<V>) {
-      return (value - centre[column]) * (value - centre[column]);
-    } else {
-      const V deviation = value - load(centre + column);
-      return deviation * deviation;
-    }
+    return smaller(a, b);
   }
 };
 
@@ -94,9 +67,9 @@ template <class Result, class T>
 }
 
 // N vectors of columns from `column` on, whose results stay in registers.
-template <class Op, int N, class T, class Term>
+template <class Op, int N, class T>
 void reduce_block(const T* x, int64_t rows, int64_t stride, int64_t column,
-                  typename Op::Result* result, Term term) {
+                  typename Op::Result* result) {
   using Result = typename Op::Result;
   constexpr int64_t width = lanes<Result>;
   Vector<Result> kept[N];
@@ -105,54 +78,50 @@ void reduce_block(const T* x, int64_t rows, int64_t stride, int64_t column,
   for (int64_t row = 0; row < rows; ++row, x += stride) {
 #pragma GCC unroll 8
     for (int k = 0; k < N; ++k) {
-      const Vector<Result> value = load_results<Result>(x + k * width);
-      kept[k] = Op::combine(kept[k], term(value, column + k * width));
+      kept[k] = Op::combine(kept[k], load_results<Result>(x + k * width));
     }
   }
   for (int k = 0; k < N; ++k) store(result + column + k * width, kept[k]);
 }
 
 // Combines `rows` rows of x, `stride` elements apart, into result (width).
-template <class Op, class T, class Term = Itself>
+template <class Op, class T>
 void reduce_rows(const T* x, int64_t rows, int64_t stride, int64_t width,
-                 typename Op::Result* result, Term term = {}) {
+                 typename Op::Result* result) {
   using Result = typename Op::Result;
   constexpr int64_t one = lanes<Result>;
   int64_t column = 0;
   for (; column + 8 * one <= width; column += 8 * one) {
-    reduce_block<Op, 8>(x, rows, stride, column, result, term);
+    reduce_block<Op, 8>(x, rows, stride, column, result);
   }
   for (; column + 2 * one <= width; column += 2 * one) {
-    reduce_block<Op, 2>(x, rows, stride, column, result, term);
+    reduce_block<Op, 2>(x, rows, stride, column, result);
   }
   for (; column + one <= width; column += one) {
-    reduce_block<Op, 1>(x, rows, stride, column, result, term);
+    reduce_block<Op, 1>(x, rows, stride, column, result);
   }
   if (column == width) return;
   for (int64_t row = 0; row < rows; ++row, x += stride) {
 #pragma GCC ivdep
-    for (int64_t i = column; i < width; ++i) {
-      result[i] = Op::combine(result[i], term(Result(x[i]), i));
-    }
+    for (int64_t i = column; i < width; ++i) result[i] = Op::combine(result[i], Result(x[i]));
   }
 }
 
-// All of 0..n-1 together, each as in column 0: of neighbours, in several vectors.
-template <class Op, class T, class Term = Itself>
-typename Op::Result reduce_row(const T* x, int64_t n, Term term = {}) {
+// All of 0..n-1 together, in several vectors.
+template <class Op, class T>
+typename Op::Result reduce_row(const T* x, int64_t n) {
   using Result = typename Op::Result;
   constexpr int64_t one = lanes<Result>, count = 8, all = count * one;
   alignas(vector_bytes) Result kept[all];
   std::fill_n(kept, all, Op::identity);
   const int64_t rows = n / all;
-  if (rows > 0) reduce_block<Op, count>(x, rows, all, 0, kept, term);
+  if (rows > 0) reduce_block<Op, count>(x, rows, all, 0, kept);
   x += rows * all;
   n -= rows * all;
   for (int64_t k = 0; n >= one; ++k, x += one, n -= one) {
-    const Vector<Result> value = term(load_results<Result>(x), 0);
-    store(kept + k * one, Op::combine(load(kept + k * one), value));
+    store(kept + k * one, Op::combine(load(kept + k * one), load_results<Result>(x)));
   }
-  for (int64_t i = 0; i < n; ++i) kept[i] = Op::combine(kept[i], term(Result(x[i]), 0));
+  for (int64_t i = 0; i < n; ++i) kept[i] = Op::combine(kept[i], Result(x[i]));
   for (int64_t half = all / 2; half > 0; half /= 2) {
     for (int64_t i = 0; i < half; ++i) kept[i] = Op::combine(kept[i], kept[i + half]);
   }
@@ -160,21 +129,20 @@ typename Op::Result reduce_row(const T* x, int64_t n, Term term = {}) {
 }
 
 // Rows as in reduce_rows, but narrow and dense: several make one wide row, whose results are folded
-// at the end. Terms must not ask for the column.
-template <class Op, class T, class Term = Itself>
-void reduce_narrow_rows(const T* x, int64_t rows, int64_t width, typename Op::Result* result,
-                        Term term = {}) {
+// at the end.
+template <class Op, class T>
+void reduce_narrow_rows(const T* x, int64_t rows, int64_t width, typename Op::Result* result) {
   const int64_t rows_at_once = wide_width / width, wide = rows_at_once * width;
   const int64_t wide_rows = rows / rows_at_once;
   if (wide_rows > 1) {
     typename Op::Result folded[wide_width];
     std::fill_n(folded, wide, Op::identity);
-    reduce_rows<Op>(x, wide_rows, wide, wide, folded, term);
+    reduce_rows<Op>(x, wide_rows, wide, wide, folded);
     reduce_rows<Op>(folded, rows_at_once, width, width, result);
     x += wide_rows * wide;
     rows -= wide_rows * rows_at_once;
   }
-  reduce_rows<Op>(x, rows, width, width, result, term);
+  reduce_rows<Op>(x, rows, width, width, result);
 }
 
 }  // namespace adret::cpu
