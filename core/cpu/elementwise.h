@@ -6,8 +6,6 @@
 #include <adret/core/kernels/elementwise.h>
 #include <adret/core/thread_pool.h>
 
-#include <algorithm>
-
 namespace adret::cpu {
 
 // y = f(x...) at every place of a run; y may be an x. All of f is inlined, or the loop would not
@@ -18,19 +16,12 @@ template <class To, class F, class... From>
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
 }
 
-// Elements of a chunk where results do not depend on the chunks: long ones, so that each thread
-// keeps to few places. They are a multiple of `least`, so that only the last chunk may end within a
-// vector.
-inline int64_t even_grain(int64_t n, int64_t least) {
-  return least * std::max<int64_t>(1, n / (int64_t(4) * num_threads()) / least);
-}
-
 // y = f(x) at every place; y may be x.
 template <class To, class From, class F>
 void map(const TensorView& x, const TensorView& y, int64_t grain, F f) {
   const From* in = x.as<From>();
   To* out = y.as<To>();
-  parallel_for(y.numel(), even_grain(y.numel(), grain), [=](int64_t begin, int64_t end) {
+  parallel_for(y.numel(), grain, [=](int64_t begin, int64_t end) {
     map_run(end - begin, out + begin, f, in + begin);
   });
 }
@@ -40,10 +31,9 @@ template <class T, class F>
 void map_backward(const kernels::UnaryBackward& call, int64_t grain, F f) {
   const T *saved = call.saved.as<T>(), *dy = call.dy.as<T>();
   T* dx = call.dx.as<T>();
-  parallel_for(call.dx.numel(), even_grain(call.dx.numel(), grain),
-               [=](int64_t begin, int64_t end) {
-                 map_run(end - begin, dx + begin, f, saved + begin, dy + begin);
-               });
+  parallel_for(call.dx.numel(), grain, [=](int64_t begin, int64_t end) {
+    map_run(end - begin, dx + begin, f, saved + begin, dy + begin);
+  });
 }
 
 // The families of UnaryOp, in f32 and f64.

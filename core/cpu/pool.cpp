@@ -302,7 +302,7 @@ void each_winner(const PoolGeometry& g, const Position* position, F f) {
 template <class T, class Position>
 void max_backward(const PoolGeometry& g, const T* dy, const Position* position, T* dx) {
   const auto by_rows = [&](const auto& work) {
-    parallel_for(g.images * g.h, items_per_chunk(1 << 14, g.w * g.channels),
+    parallel_for(g.images * g.h, items_per_chunk(memory_grain, g.w * g.channels),
                  [&](int64_t begin, int64_t end) { work.rows(begin, end); });
   };
   if (g.tiled()) return by_rows(TiledMaxBackward<T, Position>(g, dy, position, dx));
