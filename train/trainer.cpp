@@ -146,18 +146,17 @@ std::vector<EpochReport> Trainer::run(const DataLoader& train, const DataLoader*
 EpochReport Trainer::train_epoch(const DataLoader& loader, int64_t epoch,
                                  const TrainerCallbacks& callbacks) {
   try {
-    try {
-      return make_steps(loader, epoch, callbacks);
-    } catch (...) {
-      step_->abandon();
-      throw;
-    }
+    return make_steps(loader, epoch, callbacks);
   } catch (const NotFinite& found) {
+    step_->abandon();
     if (guard_) throw Error(step_->explain(loader, found));
     throw Error(
         fmt::format("{}; lower the learning rate, clip the gradients, or look at the data of that "
                     "batch",
                     found.what()));
+  } catch (...) {
+    step_->abandon();
+    throw;
   }
 }
 
