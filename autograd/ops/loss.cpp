@@ -3,10 +3,10 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
-#include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/loss_parts.h>
+#include <adret/autograd/ops/places.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
@@ -176,13 +176,14 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
   loss::check_class_weights("nll_loss", scores, options.class_weights);
   const Tensor counts = that_count(labels, options.ignore_index);
   const Tensor place = where(counts, labels, 0);
-  const Tensor picked = gather(log_probabilities, -1, unsqueeze(place, -1))
+  const Places at_labels{"nll_loss", labels.rank(), unsqueeze(place, -1)};
+  const Tensor picked = gather_places(log_probabilities, at_labels)
                             .reshape(labels.shape())
                             .to(wide_dtype(log_probabilities));
   Tensor weights = scalar_like(picked, 1);
   if (options.class_weights.defined()) {
     const Tensor flat = place.reshape({labels.numel()});
-    weights = index_select(options.class_weights, 0, flat).reshape(labels.shape());
+    weights = gather_places(options.class_weights, {"nll_loss", 0, flat}).reshape(labels.shape());
   }
   weights = where(counts, weights, 0);
   const Tensor losses = where(counts, -picked * weights, 0);
