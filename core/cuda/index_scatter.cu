@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 namespace adret::cuda {
 
@@ -266,6 +267,53 @@ void assign(Context& context, const kernels::Scatter& call, const Sizes& sizes,
   });
 }
 
+// -- one source a line ---------------------------------------------------------------------------
+
+// y (outer, size, inner) in vectors of n along its lines: the line's element of x at its index, and
+// zeros. `inner` is 1 if n is not; `length` counts a line's vectors.
+template <class T, int n>
+__global__ void write_lines(const T* x, Indices indices, Vector<T, n>* y, FastDivisor inner,
+                            FastDivisor length, uint32_t vectors) {
+  begin_kernel();
+  for (uint32_t i = uint32_t(first_item()); i < vectors; i += uint32_t(all_threads())) {
+    const uint32_t row = inner.quotient(i), outer = length.quotient(row);
+    const uint32_t source = outer * inner.divisor() + (i - row * inner.divisor());
+    const int64_t own = indices[source] - int64_t(row - outer * length.divisor()) * n;
+    Vector<T, n> line{};
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      if (own == k) line.at[k] = x[source];
+    }
+    y[i] = line;
+  }
+}
+
+// No two sources meet where each line has one: nothing needs an order.
+bool has_one_source(const kernels::Scatter& call) {
+  return call.mode == ScatterMode::sum && call.x.shape[call.dim] == 1 &&
+         call.indices.shape.rank() > 1 && call.y.numel() <= INT32_MAX;
+}
+
+void scatter_one(const Context& context, const kernels::Scatter& call) {
+  const int64_t size = call.y.shape[call.dim], inner = inner_size(call.y.shape, call.dim);
+  dispatch_size(call.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto launch_for = [&]<int n>(std::integral_constant<int, n>) {
+      const auto vectors = uint32_t(call.y.numel() / n);
+      launch(context, write_lines<T, n>, grid_for(context, vectors),
+             static_cast<const T*>(call.x.data), indices_of(call.indices),
+             static_cast<Vector<T, n>*>(call.y.data), FastDivisor(uint32_t(inner)),
+             FastDivisor(uint32_t(size / n)), vectors);
+    };
+    constexpr int n = 16 / int(sizeof(T));
+    if (inner == 1 && size % n == 0 && aligned_16(call.y.data)) {
+      launch_for(std::integral_constant<int, n>());
+    } else {
+      launch_for(std::integral_constant<int, 1>());
+    }
+  });
+}
+
 }  // namespace
 
 void run(Context& context, const kernels::Scatter& call) {
@@ -274,6 +322,7 @@ void run(Context& context, const kernels::Scatter& call) {
     if (call.mode == ScatterMode::sum) clear(context, call.y);
     return;
   }
+  if (has_one_source(call)) return scatter_one(context, call);
   if (can_scatter_rows(call)) return scatter_rows(context, call);
   const Sizes sizes = sizes_of(call);
   const OrderedPairs pairs = ordered(context, call, sizes);

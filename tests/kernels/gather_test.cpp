@@ -165,6 +165,23 @@ TEST(Scatter, SumsManySourcesOfOneRow) {
   }
 }
 
+// As gradients of extremes: lines in vectors, lines that are not, and lines side by side.
+TEST(Scatter, SumsOneSourceOfEachLine) {
+  std::mt19937 random(7);
+  for (const auto& [many, dim] : {std::pair{Shape{300, 64}, 1},
+                                  {Shape{7, 13}, 1},
+                                  {Shape{3, 40, 5}, 1},
+                                  {Shape{9, 4, 16}, 0},
+                                  {Shape{1, 8}, 1}}) {
+    const Shape few = many.with(dim, 1);
+    const Problem p{
+        .many = many, .few = few, .dim = dim, .indices = random_indices(few, many[dim], random)};
+    expect_scattered(p, ScatterMode::sum);
+    expect_scattered(p, ScatterMode::add);
+    expect_scattered(p, ScatterMode::assign);
+  }
+}
+
 TEST(Scatter, AddsIntegers) {
   const Tensor x = Tensor::from<int64_t>({1, int64_t(1) << 40, 3}, {3});
   Tensor y = Tensor::from<int64_t>({5, 6}, {2});
