@@ -182,34 +182,33 @@ void with_variant(const ResampleParams& params, const TensorView& x, const Tenso
   }
 }
 
-}  // namespace
-
-void run(Context& context, const kernels::ResampleForward& call) {
-  if (call.y.numel() == 0) return;
-  dispatch_float(call.x.dtype, call.name, [&](auto zero) {
+// From x to y, or from dy to dx.
+template <bool forward>
+void resample(const Context& context, const ResampleParams& params, const TensorView& x,
+              const TensorView& y) {
+  const TensorView &from = forward ? x : y, &to = forward ? y : x;
+  if (to.numel() == 0) return;
+  dispatch_float(to.dtype, "resample", [&](auto zero) {
     using T = decltype(zero);
-    with_variant<T>(call.resample, call.x, call.y, [&](auto lanes, const auto& g) {
+    with_variant<T>(params, x, y, [&](auto lanes, const auto& g) {
       constexpr int n = decltype(lanes)::value;
-      const int64_t rows = call.y.shape[0] * call.y.shape[1];
-      launch(context, resample_forward<T, n, std::decay_t<decltype(g)>>,
-             grid_of_rows(context, rows, call.y.shape[2] * call.y.shape[3] / n),
-             call.x.as<const T>(), call.y.as<T>(), g, rows);
+      using G = std::decay_t<decltype(g)>;
+      const int64_t rows = to.shape[0] * to.shape[1];
+      launch(context, forward ? resample_forward<T, n, G> : resample_backward<T, n, G>,
+             grid_of_rows(context, rows, to.shape[2] * to.shape[3] / n), from.as<const T>(),
+             to.as<T>(), g, rows);
     });
   });
 }
 
+}  // namespace
+
+void run(Context& context, const kernels::ResampleForward& call) {
+  resample<true>(context, call.resample, call.x, call.y);
+}
+
 void run(Context& context, const kernels::ResampleBackward& call) {
-  if (call.dx.numel() == 0) return;
-  dispatch_float(call.dx.dtype, call.name, [&](auto zero) {
-    using T = decltype(zero);
-    with_variant<T>(call.resample, call.dx, call.dy, [&](auto lanes, const auto& g) {
-      constexpr int n = decltype(lanes)::value;
-      const int64_t rows = call.dx.shape[0] * call.dx.shape[1];
-      launch(context, resample_backward<T, n, std::decay_t<decltype(g)>>,
-             grid_of_rows(context, rows, call.dx.shape[2] * call.dx.shape[3] / n),
-             call.dy.as<const T>(), call.dx.as<T>(), g, rows);
-    });
-  });
+  resample<false>(context, call.resample, call.dx, call.dy);
 }
 
 }  // namespace adret::cuda
