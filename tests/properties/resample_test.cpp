@@ -88,30 +88,6 @@ TEST(ResampleProperties, Bilinear) {
   });
 }
 
-TEST(ResampleProperties, AdaptiveAverages) {
-  for_random_cases("adaptive_avg_pool2d", [](Draw& draw) {
-    const Problem p(draw);
-    const Array x(p.x);
-    const auto begin = [](int64_t i, int64_t from, int64_t to) { return i * from / to; };
-    const auto end = [](int64_t i, int64_t from, int64_t to) {
-      return ((i + 1) * from + to - 1) / to;
-    };
-    const Array y = tabulate(p.y(), [&](const Index& at) {
-      double sum = 0, count = 0;
-      for (int64_t i = begin(at[1], p.x.size(1), p.size.h); i < end(at[1], p.x.size(1), p.size.h);
-           ++i) {
-        for (int64_t j = begin(at[2], p.x.size(2), p.size.w); j < end(at[2], p.x.size(2), p.size.w);
-             ++j) {
-          sum += x.at({at[0], i, j, at[3]});
-          count += 1;
-        }
-      }
-      return sum / count;
-    });
-    expect_resampled(draw, p, y, [&](const Tensor& x) { return adaptive_avg_pool2d(x, p.size); });
-  });
-}
-
 TEST(ResampleProperties, PixelShuffle) {
   for_random_cases("pixel_shuffle", [](Draw& draw) {
     const int64_t factor = draw.integer(1, 3), channels = draw.integer(1, 3);

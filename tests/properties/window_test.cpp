@@ -1,16 +1,15 @@
-// Convolutions and pooling of sequences, images and volumes of random sizes, against loops over
-// plain numbers.
+// Convolutions and pooling of sequences, images and volumes: values and gradients against loops
+// over the taps of each window.
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/resample.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
-#include <random>
+#include <span>
 
-#include "tests/support/gradients.h"
+#include "tests/support/random_case.h"
 
 namespace adret {
 namespace {
@@ -33,23 +32,26 @@ struct Line {
 // Depth, height and width; of images and sequences the first ones are of one element.
 using Lines = std::array<Line, 3>;
 
-class Draw {
- public:
-  explicit Draw(unsigned seed) : generator_(seed) {}
-  int64_t integer(int64_t low, int64_t high) {
-    return low + int64_t(generator_() % unsigned(high - low + 1));
-  }
-  bool flip() { return integer(0, 1) == 1; }
-  // Multiples of 1/16 in -1..1, exact in sums; few of them, so that some are equal.
-  Tensor variable(const Shape& shape) {
-    Values values(size_t(shape.numel()));
-    for (double& v : values) v = double(integer(-16, 16)) / 16;
-    return leaf(values, shape);
-  }
+// Multiples of 1/16 in -1..1, exact in sums; few of them, so that some are equal.
+Tensor sixteenths(Draw& draw, const Shape& shape) {
+  Values values(size_t(shape.numel()));
+  for (double& v : values) v = double(draw.integer(-16, 16)) / 16;
+  return leaf(values, shape);
+}
 
- private:
-  std::mt19937 generator_;
-};
+// f(inputs) and, of f32, the same values; gradients of the sum that gradients() takes.
+void expect_loops(const TestFunction& f, const Inputs& inputs, const Shape& shape, const Values& y,
+                  const std::vector<Values>& derivatives) {
+  Inputs narrow;
+  for (const Tensor& input : inputs) narrow.push_back(input.detach().to(DType::f32));
+  expect_values(f(narrow), shape, y, 1e-4);
+  const Tensor result = f(inputs);
+  expect_values(result, shape, y, 1e-10);
+  const Inputs found = gradients(result, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    expect_values(found[i], inputs[i].shape(), derivatives[i], 1e-10);
+  }
+}
 
 Size3 sizes_of(const Lines& lines, int64_t Line::*member) {
   return {lines[0].*member, lines[1].*member, lines[2].*member};
@@ -102,7 +104,8 @@ void for_each_tap(int64_t n, const Lines& lines, F f) {
 
 struct Conv {
   int directions;
-  bool same, transposed;
+  bool transposed, same, biased;
+  Activation activation;
   Lines lines;  // of a transposed one, input and output changed round
   int64_t n, channels, outputs, groups;
 
@@ -121,10 +124,12 @@ struct Conv {
   }
 };
 
-Conv random_conv(Draw& draw, bool transposed) {
-  Conv c{.directions = int(draw.integer(1, 3)),
-         .same = !transposed && draw.integer(0, 3) == 0,
+Conv random_conv(Draw& draw, int directions, bool transposed) {
+  Conv c{.directions = directions,
          .transposed = transposed,
+         .same = !transposed && draw.chance(0.25),
+         .biased = draw.chance(),
+         .activation = !transposed && draw.chance(0.3) ? Activation::relu : Activation::none,
          .n = draw.integer(0, 2),
          .groups = draw.integer(1, 2)};
   c.channels = c.groups * draw.integer(1, 2);
@@ -158,10 +163,11 @@ Tensor convolved(const Conv& c, const std::vector<Tensor>& in, Function function
   options.groups = c.groups;
   if constexpr (requires { options.output_padding; }) {
     options.output_padding = last_of<Size>(sizes_of(c.lines, &Line::more));
-  } else if (c.same) {
-    options.padding = Pad::same;
+  } else {
+    options.activation = c.activation;
+    if (c.same) options.padding = Pad::same;
   }
-  return function(in[0], in[1], in[2], options);
+  return function(in[0], in[1], c.biased ? in[2] : Tensor(), options);
 }
 
 Tensor convolved(const Conv& c, const std::vector<Tensor>& in) {
@@ -199,42 +205,41 @@ void for_each_product(const Conv& c, F f) {
   });
 }
 
-void expect_loops(const Conv& c, Draw& draw) {
-  const std::vector<Tensor> in = {draw.variable(c.x()), draw.variable(c.weight()),
-                                  draw.variable({c.outputs})};
-  const Values x = in[0].to_vector<double>(), w = in[1].to_vector<double>(),
-               b = in[2].to_vector<double>(), dy = sequence(c.y(), 3).to_vector<double>();
-  Values y(dy.size()), dx(x.size()), dw(w.size()), db(b.size());
+void expect_convolution(const Conv& c, Draw& draw) {
+  Inputs in = {sixteenths(draw, c.x()), sixteenths(draw, c.weight())};
+  if (c.biased) in.push_back(sixteenths(draw, {c.outputs}));
+  const Values x = in[0].to_vector<double>(), w = in[1].to_vector<double>();
+  const Values b = c.biased ? in[2].to_vector<double>() : Values(size_t(c.outputs));
+  Values y(size_t(c.y().numel())), dy = sequence(c.y(), 3).to_vector<double>();
+  Values dx(x.size()), dw(w.size()), db(b.size());
+  for (size_t i = 0; i < y.size(); ++i) y[i] = b[i % b.size()];
+  for_each_product(c, [&](int64_t iy, int64_t ix, int64_t iw) {
+    y[size_t(iy)] += x[size_t(ix)] * w[size_t(iw)];
+  });
   for (size_t i = 0; i < y.size(); ++i) {
-    y[i] = b[i % b.size()];
+    if (c.activation == Activation::relu && y[i] <= 0) y[i] = dy[i] = 0;
     db[i % b.size()] += dy[i];
   }
   for_each_product(c, [&](int64_t iy, int64_t ix, int64_t iw) {
-    y[size_t(iy)] += x[size_t(ix)] * w[size_t(iw)];
     dx[size_t(ix)] += dy[size_t(iy)] * w[size_t(iw)];
     dw[size_t(iw)] += dy[size_t(iy)] * x[size_t(ix)];
   });
-  const Tensor result = convolved(c, in);
-  expect_values(result, c.y(), y, 1e-10);
-  const std::vector<Tensor> d = gradients(result, in);
-  expect_values(d[0], c.x(), dx, 1e-10);
-  expect_values(d[1], c.weight(), dw, 1e-10);
-  expect_values(d[2], {c.outputs}, db, 1e-10);
+  expect_loops([&](const Inputs& inputs) { return convolved(c, inputs); }, in, c.y(), y,
+               {dx, dw, db});
 }
 
 TEST(WindowLoops, GiveConvolutions) {
-  for (unsigned seed = 0; seed < 600 && !HasFailure(); ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Draw draw(seed);
-    expect_loops(random_conv(draw, false), draw);
-  }
-}
-
-TEST(WindowLoops, GiveTransposedConvolutions) {
-  for (unsigned seed = 0; seed < 600 && !HasFailure(); ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Draw draw(seed);
-    expect_loops(random_conv(draw, true), draw);
+  constexpr struct {
+    const char* name;
+    int directions;
+    bool transposed;
+  } functions[] = {{"conv1d", 1, false},          {"conv2d", 2, false},
+                   {"conv3d", 3, false},          {"conv_transpose1d", 1, true},
+                   {"conv_transpose2d", 2, true}, {"conv_transpose3d", 3, true}};
+  for (const auto& function : functions) {
+    for_random_cases(function.name, [&](Draw& draw) {
+      expect_convolution(random_conv(draw, function.directions, function.transposed), draw);
+    });
   }
 }
 
@@ -242,7 +247,7 @@ TEST(WindowLoops, GiveTransposedConvolutions) {
 
 struct Pooling {
   int directions;
-  bool takes_mean, ceil_mode, counts_padding;
+  bool takes_mean, ceil_mode = false, counts_padding = false;
   Lines lines;
   int64_t n, channels;
 
@@ -250,11 +255,18 @@ struct Pooling {
   Shape y() const { return shape_of(directions, n, sizes_of(lines, &Line::output), channels); }
 };
 
-Pooling random_pooling(Draw& draw) {
-  Pooling p{.directions = int(draw.integer(1, 3)),
-            .takes_mean = draw.flip(),
-            .ceil_mode = draw.flip(),
-            .counts_padding = draw.flip(),
+// A row of the tables below.
+struct Function {
+  const char* name;
+  int directions;
+  bool takes_mean;
+};
+
+Pooling random_pooling(Draw& draw, const Function& function) {
+  Pooling p{.directions = function.directions,
+            .takes_mean = function.takes_mean,
+            .ceil_mode = draw.chance(),
+            .counts_padding = draw.chance(),
             .n = draw.integer(0, 2),
             .channels = draw.integer(1, 3)};
   for (int i = 3 - p.directions; i < 3; ++i) {
@@ -336,16 +348,37 @@ Pooled pool_by_loops(const Pooling& p, const Values& x, const Values& dy) {
 }
 
 TEST(WindowLoops, GivePooling) {
-  for (unsigned seed = 0; seed < 1200 && !HasFailure(); ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Draw draw(seed);
-    const Pooling p = random_pooling(draw);
-    const Tensor x = draw.variable(p.x());
-    const auto [y, dx] =
-        pool_by_loops(p, x.to_vector<double>(), sequence(p.y(), 3).to_vector<double>());
-    const Tensor result = pooled(p, x);
-    expect_values(result, p.y(), y, 1e-12);
-    expect_values(gradients(result, {x})[0], p.x(), dx, 1e-12);
+  constexpr Function functions[] = {{"avg_pool1d", 1, true},  {"avg_pool2d", 2, true},
+                                    {"avg_pool3d", 3, true},  {"max_pool1d", 1, false},
+                                    {"max_pool2d", 2, false}, {"max_pool3d", 3, false}};
+  for (const Function& function : functions) {
+    for_random_cases(function.name, [&](Draw& draw) {
+      const Pooling p = random_pooling(draw, function);
+      const Tensor x = sixteenths(draw, p.x());
+      const auto [y, dx] =
+          pool_by_loops(p, x.to_vector<double>(), sequence(p.y(), 3).to_vector<double>());
+      expect_loops([&](const Inputs& in) { return pooled(p, in[0]); }, {x}, p.y(), y, {dx});
+    });
+  }
+}
+
+TEST(WindowLoops, GiveGlobalPooling) {
+  constexpr Function functions[] = {{"global_avg_pool2d", 2, true},
+                                    {"global_max_pool2d", 2, false}};
+  for (const Function& function : functions) {
+    for_random_cases(function.name, [&](Draw& draw) {
+      Pooling p{.directions = 2,
+                .takes_mean = function.takes_mean,
+                .n = draw.integer(0, 3),
+                .channels = draw.integer(1, 3)};
+      for (Line& line : std::span(p.lines).subspan(1))
+        line.input = line.kernel = draw.integer(1, 5);
+      const Tensor x = sixteenths(draw, p.x());
+      const auto [y, dx] = pool_by_loops(p, x.to_vector<double>(),
+                                         sequence({p.n, p.channels}, 3).to_vector<double>());
+      const auto pool = p.takes_mean ? global_avg_pool2d : global_max_pool2d;
+      expect_loops([&](const Inputs& in) { return pool(in[0]); }, {x}, {p.n, p.channels}, y, {dx});
+    });
   }
 }
 
@@ -381,34 +414,36 @@ std::vector<std::vector<int64_t>> areas_of(const Pooling& p) {
 }
 
 TEST(WindowLoops, GiveAdaptivePooling) {
-  for (unsigned seed = 0; seed < 1200 && !HasFailure(); ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}", seed));
-    Draw draw(seed);
-    Pooling p{.directions = int(draw.integer(1, 3)),
-              .takes_mean = draw.flip(),
-              .n = draw.integer(0, 2),
-              .channels = draw.integer(1, 3)};
-    for (int i = 3 - p.directions; i < 3; ++i) {
-      p.lines[size_t(i)].input = draw.integer(1, 7);
-      p.lines[size_t(i)].output = draw.integer(1, 7);
-    }
-    const Tensor x = draw.variable(p.x());
-    const Values from = x.to_vector<double>(), dy = sequence(p.y(), 3).to_vector<double>();
-    Values y(dy.size()), dx(from.size());
-    const std::vector<std::vector<int64_t>> areas = areas_of(p);
-    for (size_t i = 0; i < y.size(); ++i) {
-      const auto value = [&](int64_t place) { return from[size_t(place)]; };
-      const auto winner = *std::ranges::max_element(areas[i], {}, value);
-      for (const int64_t place : areas[i]) {
-        const double share =
-            p.takes_mean ? 1 / double(areas[i].size()) : (place == winner ? 1.0 : 0.0);
-        y[i] += share * value(place);
-        dx[size_t(place)] += share * dy[i];
+  constexpr Function functions[] = {
+      {"adaptive_avg_pool1d", 1, true},  {"adaptive_avg_pool2d", 2, true},
+      {"adaptive_avg_pool3d", 3, true},  {"adaptive_max_pool1d", 1, false},
+      {"adaptive_max_pool2d", 2, false}, {"adaptive_max_pool3d", 3, false}};
+  for (const Function& function : functions) {
+    for_random_cases(function.name, [&](Draw& draw) {
+      Pooling p{.directions = function.directions,
+                .takes_mean = function.takes_mean,
+                .n = draw.integer(0, 2),
+                .channels = draw.integer(1, 3)};
+      for (int i = 3 - p.directions; i < 3; ++i) {
+        p.lines[size_t(i)].input = draw.integer(1, 7);
+        p.lines[size_t(i)].output = draw.integer(1, 7);
       }
-    }
-    const Tensor result = adapted(p, x);
-    expect_values(result, p.y(), y, 1e-12);
-    expect_values(gradients(result, {x})[0], p.x(), dx, 1e-12);
+      const Tensor x = sixteenths(draw, p.x());
+      const Values from = x.to_vector<double>(), dy = sequence(p.y(), 3).to_vector<double>();
+      Values y(dy.size()), dx(from.size());
+      const std::vector<std::vector<int64_t>> areas = areas_of(p);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto value = [&](int64_t place) { return from[size_t(place)]; };
+        const auto winner = *std::ranges::max_element(areas[i], {}, value);
+        for (const int64_t place : areas[i]) {
+          const double share =
+              p.takes_mean ? 1 / double(areas[i].size()) : (place == winner ? 1.0 : 0.0);
+          y[i] += share * value(place);
+          dx[size_t(place)] += share * dy[i];
+        }
+      }
+      expect_loops([&](const Inputs& in) { return adapted(p, in[0]); }, {x}, p.y(), y, {dx});
+    });
   }
 }
 
