@@ -1,5 +1,5 @@
-// The pool of workers behind parallel_for: chunks are claimed one by one, and the calling thread
-// claims like any other.
+// The pool of workers behind parallel_for: each thread claims the chunks of its own section of the
+// loop one by one, then what others have left; the calling thread claims like any other.
 #include <adret/core/error.h>
 #include <adret/core/thread_pool.h>
 #include <fmt/core.h>
@@ -57,6 +57,10 @@ struct Loop {
   int64_t n = 0, grain = 1, chunks = 0;
   const ChunkFunction* f = nullptr;
 
+  // The first chunk of a section, of `sections`; that of the one behind the last is `chunks`.
+  int64_t first_of(size_t section, size_t sections) const {
+    return chunks * int64_t(section) / int64_t(sections);
+  }
   void run(int64_t chunk) const { (*f)(chunk, chunk * grain, std::min(n, (chunk + 1) * grain)); }
   void run_inline() const {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) run(chunk);
@@ -64,10 +68,14 @@ struct Loop {
 };
 
 // Note [Claiming chunks]
-// `unclaimed_` counts down; lowering it by a compare-and-swap is the claim of one chunk. The loop's
-// fields are written before `unclaimed_` is set (release) and read only after a claim (acquire).
-// The caller waits for `unfinished_` to become zero, so no claim outlives its loop, and a worker
-// that wakes up late finds nothing to claim or claims from the next loop, whichever is there.
+// A loop's chunks lie in one section for each thread, so that a thread walks through memory in one
+// piece and meets in a loop what it left in its caches in the one before: loops bound by memory
+// take up to twice as long when threads take chunks in turn. A section's `unclaimed` counts down;
+// lowering it by a compare-and-swap is the claim of one chunk. The loop's fields are written before
+// any `unclaimed` is set (release) and read only after a claim (acquire). The caller waits for
+// `unfinished_` to become zero, which each thread lowers by what it ran when it finds nothing more,
+// so no claim outlives its loop, and a worker that wakes up late finds nothing to claim or claims
+// from the next loop, whichever is there.
 class ThreadPool {
  public:
   ThreadPool() { start(available_cores()); }
@@ -89,7 +97,7 @@ class ThreadPool {
     publish(loop);
     {
       const InlineLoops nested;
-      work();
+      work(0);
     }
     if (!spin_until([&] { return unfinished_.load(std::memory_order_acquire) == 0; })) {
       for (int64_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) {
@@ -105,9 +113,10 @@ class ThreadPool {
  private:
   void start(int count) {
     stopping_.store(false, std::memory_order_relaxed);
+    sections_ = std::vector<Section>(size_t(count));
     for (int i = 1; i < count; ++i) {
       try {
-        workers_.emplace_back([this] { worker_main(); });
+        workers_.emplace_back([this, i] { worker_main(size_t(i)); });
       } catch (const std::system_error& error) {
         throw Error(fmt::format(
             "[set_num_threads] wanted {} threads, could not start number {}: {}; ask for fewer",
@@ -129,7 +138,11 @@ class ThreadPool {
   void publish(const Loop& loop) {
     loop_ = loop;
     unfinished_.store(loop.chunks, std::memory_order_relaxed);
-    unclaimed_.store(loop.chunks, std::memory_order_release);
+    for (size_t i = 0; i < sections_.size(); ++i) {
+      const int64_t first = loop.first_of(i, sections_.size());
+      sections_[i].unclaimed.store(loop.first_of(i + 1, sections_.size()) - first,
+                                   std::memory_order_release);
+    }
     epoch_.fetch_add(1, std::memory_order_release);
     // Costs a system call only when workers are parked.
     if (loop.chunks > worker_count_.load(std::memory_order_relaxed)) {
@@ -139,52 +152,69 @@ class ThreadPool {
     }
   }
 
-  // Claims and runs chunks until none are left.
-  void work() {
-    int64_t left = unclaimed_.load(std::memory_order_relaxed);
+  // Claims and runs chunks until none are left, those of section `home` first.
+  void work(size_t home) {
+    int64_t done = 0;
+    for (size_t i = 0; i < sections_.size(); ++i) {
+      done += work_in((home + i) % sections_.size());
+    }
+    if (done && unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) {
+      unfinished_.notify_one();
+    }
+  }
+
+  // How many it ran.
+  int64_t work_in(size_t section) {
+    std::atomic<int64_t>& unclaimed = sections_[section].unclaimed;
+    int64_t done = 0;
+    int64_t left = unclaimed.load(std::memory_order_relaxed);
     while (left > 0) {
-      if (!unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
-                                            std::memory_order_relaxed)) {
+      if (!unclaimed.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
         continue;
       }
-      run_chunk(loop_.chunks - left);
-      left = unclaimed_.load(std::memory_order_relaxed);
+      run_chunk(loop_.first_of(section + 1, sections_.size()) - left);
+      ++done;
+      left = unclaimed.load(std::memory_order_relaxed);
     }
+    return done;
   }
 
   void run_chunk(int64_t chunk) {
-    if (!failed_.load(std::memory_order_relaxed)) {
-      try {
-        loop_.run(chunk);
-      } catch (...) {
-        if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
-      }
+    if (failed_.load(std::memory_order_relaxed)) return;
+    try {
+      loop_.run(chunk);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
     }
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 
-  void worker_main() {
+  void worker_main(size_t home) {
     inline_loops = true;
     for (;;) {
       const uint32_t epoch = epoch_.load(std::memory_order_acquire);
       if (stopping_.load(std::memory_order_relaxed)) return;
-      work();
+      work(home);
       const auto changed = [&] { return epoch_.load(std::memory_order_relaxed) != epoch; };
       if (!spin_until(changed)) epoch_.wait(epoch, std::memory_order_acquire);
     }
   }
+
+  struct alignas(64) Section {
+    std::atomic<int64_t> unclaimed = 0;
+  };
 
   std::mutex resizing_;
   std::vector<std::thread> workers_;
   std::atomic<int> worker_count_ = 0;
   std::atomic<bool> stopping_ = false;
   std::atomic_flag busy_;
+  std::vector<Section> sections_;  // as many as threads were asked for
   Loop loop_;
   std::atomic<bool> failed_ = false;
   std::exception_ptr error_;
   // Each on a cache line of its own: they are written while others spin on their neighbours.
   alignas(64) std::atomic<uint32_t> epoch_ = 0;
-  alignas(64) std::atomic<int64_t> unclaimed_ = 0;
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
 

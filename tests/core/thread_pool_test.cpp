@@ -68,6 +68,25 @@ TEST_F(ThreadPoolTest, WorkersTakePartOnceTheyAreAwake) {
   EXPECT_EQ(met, 2);
 }
 
+// The caller's first chunk waits for the worker's first, in sections of their own; a worker that is
+// still looking for more of the loop before may take from the caller's.
+TEST_F(ThreadPoolTest, ThreadsBeginInSectionsOfTheirOwn) {
+  set_num_threads(2);
+  const auto caller = std::this_thread::get_id();
+  int apart = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int64_t> first = -1;  // of the worker
+    parallel_for(8, 1, [&](int64_t begin, int64_t) {
+      int64_t none = -1;
+      if (std::this_thread::get_id() != caller) first.compare_exchange_strong(none, begin);
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (first == -1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    });
+    apart += first == 4;
+  }
+  EXPECT_GT(apart, 0);
+}
+
 TEST_F(ThreadPoolTest, AnExceptionReachesTheCallerAndThePoolStaysUsable) {
   for (const int threads : {1, 3}) {
     set_num_threads(threads);
