@@ -35,8 +35,14 @@ std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found
       part_ = step_part(loader, options_.accumulate, found.epoch, number);
       random::begin_step(part_.batch);
       const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
-      const FindNonFinite find;
-      backward(forward(inputs, targets).loss);
+      const FindNonFinite find({.at_once = false});
+      const Tensor loss = forward(inputs, targets).loss;
+      backward(loss);
+      find.check(loss, "the loss");
+      for (const auto& [name, parameter] : model_.named_parameters()) {
+        const Tensor gradient = parameter->value.grad();
+        if (gradient.defined()) find.check(gradient, "the gradient of " + name);
+      }
     }
   } catch (const std::exception& error) {
     return error.what();
