@@ -22,8 +22,9 @@ std::string rates_of(const std::vector<ScheduledOptimizer>& optimizers) {
 
 }  // namespace
 
-// What the data set, or forward and backward under the finder, throw in the batches of the step up
-// to the one found, and the samples of the last that was made; empty: nothing.
+// What the data set, forward and backward under the finder, or the norm of the gradients throw in
+// the batches of the step up to the one found, and the samples of the last that was made; empty:
+// nothing.
 std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found,
                                 std::vector<int64_t>& samples) {
   const Device device = model_.device();
@@ -43,6 +44,10 @@ std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found
         const Tensor gradient = parameter->value.grad();
         if (gradient.defined()) find.check(gradient, "the gradient of " + name);
       }
+    }
+    if (!part_.last || options_.clip_norm <= 0) return {};
+    for (const ScheduledOptimizer& one : optimizers_) {
+      one.optimizer.clip_norm(options_.clip_norm, {.error_if_nonfinite = true});
     }
   } catch (const std::exception& error) {
     return error.what();
