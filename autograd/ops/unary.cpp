@@ -186,7 +186,12 @@ Tensor clamp(const Tensor& x, double low, double high) {
     check::refuse("clamp", fmt::format("bounds are {} and {}, wanted low <= high", low, high));
   }
   if (!is_floating(x.dtype())) {
-    const auto bound = [&](double end) { return scalar_like(x, within_range(end, x.dtype())); };
+    const auto bound = [&](double end) {
+      if (!is_out_of_range(end, x.dtype())) check_holds("clamp", end, x.dtype());
+      Tensor y = empty_like(x, {});
+      run(Fill{.y = y, .value = end});  // the nearest integer that there is
+      return y;
+    };
     return integers(BinaryOp::minimum, x, integers(BinaryOp::maximum, x, x, bound(low)),
                     bound(high));
   }
