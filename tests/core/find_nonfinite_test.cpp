@@ -206,7 +206,7 @@ TEST(FindNonFinite, NamesTheCallThatMadeItAndNotAMask) {
                       text);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "y has 1 NaN and 1 infinity among 2 elements", text);
   // All that came from outside: the first that computed with it, or else the one that made a NaN.
-  expect_check(find, scores * 2.0, "[FindNonFinite] affine: unary x=(2,) f32 cpu");
+  expect_check(find, scores * 2.0, "[FindNonFinite] add: unary x=(2,) f32 cpu");
   expect_error<Error>([&] { return scores - scores; }, "[FindNonFinite] subtract: binary ");
   expect_check(find, mask.clone(),
                "[FindNonFinite] the loss: (2,) f32 cpu, in which no kernel made it, has 1 infinity "
@@ -245,7 +245,7 @@ TEST(FindNonFinite, StopsGradientsAtTheOptimizer) {
   const FindNonFinite find;
   sum(model(Tensor::ones({1, 1})) * 1e30 * 1e30).backward();
   const std::string text = thrown<Error>([&] { return sgd.step(), 0; });
-  EXPECT_EQ(text.find("[FindNonFinite] affine backward: unary x=(1, 1) f32 cpu"), 0u) << text;
+  EXPECT_EQ(text.find("[FindNonFinite] multiply backward: unary x=(1, 1) f32 cpu"), 0u) << text;
   EXPECT_PRED_FORMAT2(testing::IsSubstring, ": y is inf. x is 1e+30. It came to sgd: sgd_step ",
                       text);
   EXPECT_EQ(model.weight.value.item(), before);
