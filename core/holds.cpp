@@ -4,36 +4,44 @@
 #include <adret/core/holds.h>
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 
 namespace adret {
 namespace {
 
+// Of a dtype of integers.
 struct Range {
-  double low, high;
+  int64_t low, high;
+
+  // The largest i64 is no f64, so bounds are compared with the next number, which is one.
+  bool is_below(double value) const { return value >= double(high / 2 + 1) * 2; }
+  bool is_above(double value) const { return value < double(low); }
 };
 
 template <class T>
 Range range_of_type() {
-  return {double(std::numeric_limits<T>::lowest()), double(std::numeric_limits<T>::max())};
+  return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
 }
 
-// The largest i64 is no f64; the next one, 2^63, stands for it, as in conversions.
 Range range_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return range_of_type<float>();
-    case DType::f64: return range_of_type<double>();
-    case DType::bf16: return {-0x1.fep127, 0x1.fep127};
-    case DType::f16: return {-65504, 65504};
     case DType::i32: return range_of_type<int32_t>();
     case DType::i64: return range_of_type<int64_t>();
     case DType::u8: return range_of_type<uint8_t>();
-    case DType::boolean: return {0, 1};
+    default: return {0, 1};
   }
-  return {};
+}
+
+double largest_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return std::numeric_limits<float>::max();
+    case DType::bf16: return 0x1.fep127;
+    case DType::f16: return 65504;
+    default: return std::numeric_limits<double>::max();
+  }
 }
 
 bool is_held(double value, DType dtype) {
@@ -44,8 +52,7 @@ bool is_held(double value, DType dtype) {
     case DType::f16: return std::isinf(value) || !std::isinf(float(float16(float(value))));
     default: break;
   }
-  const auto [low, high] = range_of(dtype);
-  return value >= low && value <= high && value == std::trunc(value);
+  return value == std::trunc(value) && !is_out_of_range(value, dtype);
 }
 
 }  // namespace
@@ -53,17 +60,17 @@ bool is_held(double value, DType dtype) {
 void check_holds(const char* function, double value, DType dtype) {
   if (is_held(value, dtype)) return;
   const auto [low, high] = range_of(dtype);
-  const std::string held = is_floating(dtype)        ? fmt::format("numbers up to {}", high)
+  const std::string held = is_floating(dtype) ? fmt::format("numbers up to {}", largest_of(dtype))
                            : dtype == DType::boolean ? "0 and 1"
                                                      : fmt::format("integers {}..{}", low, high);
   throw ShapeError(fmt::format("[{}] value {} does not fit {}, which holds {}",
                                failing_function(function), value, name(dtype), held));
 }
 
-double within_range(double value, DType dtype) {
-  if (is_floating(dtype) || std::isnan(value)) return value;
-  const auto [low, high] = range_of(dtype);
-  return std::clamp(value, low, high);
+bool is_out_of_range(double value, DType dtype) {
+  if (is_floating(dtype)) return false;
+  const Range range = range_of(dtype);
+  return range.is_below(value) || range.is_above(value);
 }
 
 }  // namespace adret

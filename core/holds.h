@@ -10,7 +10,7 @@ namespace adret {
 // but 0 and 1, in floats what is finite and would be infinite there.
 void check_holds(const char* function, double value, DType dtype);
 
-// The nearest number that the integers of `dtype` reach; NaN, and any number for floats, as it is.
-double within_range(double value, DType dtype);
+// Whether integers of `dtype` end before the number; false for NaN, and for floats.
+bool is_out_of_range(double value, DType dtype);
 
 }  // namespace adret

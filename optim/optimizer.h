@@ -46,7 +46,8 @@ class Optimizer {
 
   // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et
   // al. 2013). Returns the norm, a scalar f64 on the parameters' device: reading it waits. If it is
-  // not finite the gradients are untouched: have a StepGuard skip the step, or ask for an Error.
+  // not finite the gradients are untouched: have a StepGuard skip the step, or ask for an Error,
+  // which names a gradient that is not finite, or says that their squares overflowed.
   Tensor clip_norm(double max_norm, const ClipNormOptions& options = {});
   // Clamps every element of the gradients to -limit..limit; NaN stays.
   void clip_value(double limit);

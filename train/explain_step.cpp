@@ -22,8 +22,9 @@ std::string rates_of(const std::vector<ScheduledOptimizer>& optimizers) {
 
 }  // namespace
 
-// What the data set, or forward and backward under the finder, throw in the batches of the step up
-// to the one found, and the samples of the last that was made; empty: nothing.
+// What the data set, forward and backward under the finder, or the norm of the gradients throw in
+// the batches of the step up to the one found, and the samples of the last that was made; empty:
+// nothing.
 std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found,
                                 std::vector<int64_t>& samples) {
   const Device device = model_.device();
@@ -35,8 +36,18 @@ std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found
       part_ = step_part(loader, options_.accumulate, found.epoch, number);
       random::begin_step(part_.batch);
       const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
-      const FindNonFinite find;
-      backward(forward(inputs, targets).loss);
+      const FindNonFinite find({.at_once = false});
+      const Tensor loss = forward(inputs, targets).loss;
+      backward(loss);
+      find.check(loss, "the loss");
+      for (const auto& [name, parameter] : model_.named_parameters()) {
+        const Tensor gradient = parameter->value.grad();
+        if (gradient.defined()) find.check(gradient, "the gradient of " + name);
+      }
+    }
+    if (!part_.last || options_.clip_norm <= 0) return {};
+    for (const ScheduledOptimizer& one : optimizers_) {
+      one.optimizer.clip_norm(options_.clip_norm, {.error_if_nonfinite = true});
     }
   } catch (const std::exception& error) {
     return error.what();

@@ -147,9 +147,10 @@ void Statistics::take_loss(const Pending& batch) {
   }
   const bool good = !batch.good.defined() || batch.good.item<bool>();
   if (options_.training && !options_.goes_on && !(good && std::isfinite(loss))) {
-    throw NotFinite(
-        std::isfinite(loss) ? "a gradient is not finite" : "the loss is " + text_of(loss),
-        batch.epoch, batch.number);
+    const std::string gradient = options_.clips ? "a gradient, or the norm of all, is not finite"
+                                                : "a gradient is not finite";
+    throw NotFinite(std::isfinite(loss) ? gradient : "the loss is " + text_of(loss), batch.epoch,
+                    batch.number);
   }
   if (!good && batch.ends_step) ++skipped_;
   if (options_.goes_on && !(good && std::isfinite(loss))) return;

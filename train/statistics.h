@@ -31,6 +31,7 @@ struct StatisticsOptions {
   bool training = true;  // a loss that is not finite is an error; a mere evaluation reports it
   int64_t classes = 0;   // of the data set; 0: floating targets are no shares of classes
   bool goes_on = false;  // a step that is not good is counted, its loss is not
+  bool clips = false;    // a step is not good either when the norm of the gradients is not finite
 };
 
 // What a batch gave.

@@ -165,8 +165,10 @@ EpochReport Trainer::make_steps(const DataLoader& loader, int64_t epoch,
   const double start = options_.clock();
   const LossScaleState scale = scaler_ ? scaler_->state() : LossScaleState();
   const bool skips = guard_ && options_.non_finite == NonFinite::skip;
-  Statistics statistics(
-      {.device = model_.device(), .classes = loader.dataset().num_classes(), .goes_on = skips});
+  Statistics statistics({.device = model_.device(),
+                         .classes = loader.dataset().num_classes(),
+                         .goes_on = skips,
+                         .clips = options_.clip_norm > 0});
   int64_t samples = 0;
   DataLoader::Epoch batches = loader.epoch(epoch);
   for (const Batch& batch : batches) {

@@ -28,8 +28,8 @@ using LossFunction = std::function<Tensor(const Tensor& outputs, const Tensor& t
 // What becomes of a step whose loss or gradients are not finite.
 enum class NonFinite {
   // It changes nothing, nor do the steps behind it until the host sees it. Then it is made again
-  // under FindNonFinite, and an Error names the function and module where the first such value came
-  // up, the learning rates and the batch's samples.
+  // under FindNonFinite, and an Error names the function and module where that began which reached
+  // the loss or a gradient, the learning rates and the batch's samples.
   stop,
   skip,  // it changes nothing, is counted, and training goes on
   // An Error, from the loss and, when clipping, the norm of the gradients alone. What is found

@@ -14,6 +14,13 @@ Tensor divide(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
+// With a C++ scalar, in one pass each; +, -, * and / below are these.
+Tensor add(const Tensor& a, double b);
+Tensor subtract(const Tensor& a, double b);
+Tensor subtract(double a, const Tensor& b);
+Tensor multiply(const Tensor& a, double b);
+Tensor divide(const Tensor& a, double b);
+Tensor divide(double a, const Tensor& b);
 // scale * x + shift.
 Tensor affine(const Tensor& x, double scale, double shift);
 Tensor exp(const Tensor& x);
@@ -37,14 +44,14 @@ inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return subtract(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return multiply(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return divide(a, b); }
-inline Tensor operator+(const Tensor& a, double b) { return affine(a, 1, b); }
-inline Tensor operator+(double a, const Tensor& b) { return affine(b, 1, a); }
-inline Tensor operator-(const Tensor& a, double b) { return affine(a, 1, -b); }
-inline Tensor operator-(double a, const Tensor& b) { return affine(b, -1, a); }
-inline Tensor operator*(const Tensor& a, double b) { return affine(a, b, 0); }
-inline Tensor operator*(double a, const Tensor& b) { return affine(b, a, 0); }
-inline Tensor operator/(const Tensor& a, double b) { return affine(a, 1 / b, 0); }
-inline Tensor operator/(double a, const Tensor& b) { return reciprocal(b, a); }
+inline Tensor operator+(const Tensor& a, double b) { return add(a, b); }
+inline Tensor operator+(double a, const Tensor& b) { return add(b, a); }
+inline Tensor operator-(const Tensor& a, double b) { return subtract(a, b); }
+inline Tensor operator-(double a, const Tensor& b) { return subtract(a, b); }
+inline Tensor operator*(const Tensor& a, double b) { return multiply(a, b); }
+inline Tensor operator*(double a, const Tensor& b) { return multiply(b, a); }
+inline Tensor operator/(const Tensor& a, double b) { return divide(a, b); }
+inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
 inline Tensor operator-(const Tensor& x) { return negative(x); }
 
 // Elementwise comparisons of equal dtypes, any of them; boolean results without a gradient.

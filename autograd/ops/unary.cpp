@@ -11,12 +11,16 @@ namespace {
 
 using namespace kernels;
 
-Tensor unary(const Tensor& x, const Unary& call) {
-  const FunctionScope scope(to_string(call.op));
-  check::floating(to_string(call.op), {"x", x});
-  Tensor y = empty_like(x);
-  run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
+Tensor unary(const char* function, check::Argument x, const Unary& call) {
+  const FunctionScope scope(function);
+  check::floating(function, x);
+  Tensor y = empty_like(x.tensor);
+  run(Unary{.x = x.tensor, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
   return y;
+}
+
+Tensor unary(const Tensor& x, const Unary& call) {
+  return unary(to_string(call.op), {"x", x}, call);
 }
 
 // Of integers, for which there is but the kernel of two operands; a and b broadcast to x.
@@ -26,24 +30,43 @@ Tensor integers(BinaryOp op, const Tensor& x, const Tensor& a, const Tensor& b) 
   return y;
 }
 
+// Of affine, and of sums and products with a scalar: `function` is what the user wrote.
+Tensor affine_of(const char* function, check::Argument x, double scale, double shift);
+
 struct AffineBackward final : Node {
-  explicit AffineBackward(double scale) : scale(scale) {}
-  const char* name() const override { return "affine"; }
+  AffineBackward(const char* function, double scale) : function(function), scale(scale) {}
+  const char* name() const override { return function; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {scale == 1 ? grads[0] : affine(grads[0], scale, 0)};
+    return {scale == 1 ? grads[0] : affine_of(function, {"gradient", grads[0]}, scale, 0)};
   }
+  const char* function;
   double scale;
 };
 
+Tensor affine_of(const char* function, check::Argument x, double scale, double shift) {
+  Tensor y = unary(function, x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
+  record<AffineBackward>({y}, {x.tensor}, function, scale);
+  return y;
+}
+
 struct ReciprocalBackward final : Node {
-  ReciprocalBackward(const Tensor& x, const Tensor& y) : x(x), y(y) {}
-  const char* name() const override { return "reciprocal"; }
+  ReciprocalBackward(const char* function, const Tensor& x, const Tensor& y)
+      : function(function), x(x), y(y) {}
+  const char* name() const override { return function; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     return {-(grads[0] * (y.unpack(*this) / x.unpack(*this)))};
   }
+  const char* function;
   SavedTensor x;
   SavedOutput y;
 };
+
+// numerator / x.
+Tensor reciprocal_of(const char* function, check::Argument x, double numerator) {
+  Tensor y = unary(function, x, {.op = UnaryOp::reciprocal, .alpha = numerator});
+  record<ReciprocalBackward>({y}, {x.tensor}, function, x.tensor, y);
+  return y;
+}
 
 struct ExpBackward final : Node {
   explicit ExpBackward(const Tensor& y) : y(y) {}
@@ -125,15 +148,17 @@ struct PowerBackward final : Node {
 }  // namespace
 
 Tensor affine(const Tensor& x, double scale, double shift) {
-  Tensor y = unary(x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
-  record<AffineBackward>({y}, {x}, scale);
-  return y;
+  return affine_of("affine", {"x", x}, scale, shift);
 }
+Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, 1, b); }
+Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, 1, -b); }
+Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, -1, a); }
+Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, b, 0); }
+Tensor divide(const Tensor& a, double b) { return affine_of("divide", {"a", a}, 1 / b, 0); }
+Tensor divide(double a, const Tensor& b) { return reciprocal_of("divide", {"b", b}, a); }
 
 Tensor reciprocal(const Tensor& x, double numerator) {
-  Tensor y = unary(x, {.op = UnaryOp::reciprocal, .alpha = numerator});
-  record<ReciprocalBackward>({y}, {x}, x, y);
-  return y;
+  return reciprocal_of("reciprocal", {"x", x}, numerator);
 }
 
 Tensor exp(const Tensor& x) {
@@ -176,7 +201,7 @@ Tensor negative(const Tensor& x) {
   const FunctionScope scope("negative");
   check::number("negative", {"x", x});
   if (!is_floating(x.dtype())) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
-  return affine(x, -1, 0);
+  return affine_of("negative", {"x", x}, -1, 0);
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -186,7 +211,12 @@ Tensor clamp(const Tensor& x, double low, double high) {
     check::refuse("clamp", fmt::format("bounds are {} and {}, wanted low <= high", low, high));
   }
   if (!is_floating(x.dtype())) {
-    const auto bound = [&](double end) { return scalar_like(x, within_range(end, x.dtype())); };
+    const auto bound = [&](double end) {
+      if (!is_out_of_range(end, x.dtype())) check_holds("clamp", end, x.dtype());
+      Tensor y = empty_like(x, {});
+      run(Fill{.y = y, .value = end});  // the nearest integer that there is
+      return y;
+    };
     return integers(BinaryOp::minimum, x, integers(BinaryOp::maximum, x, x, bound(low)),
                     bound(high));
   }
@@ -205,8 +235,7 @@ Tensor square(const Tensor& x) {
 }
 
 Tensor pow(const Tensor& x, double exponent) {
-  const FunctionScope scope("pow");
-  Tensor y = unary(x, {.op = UnaryOp::power, .alpha = exponent});
+  Tensor y = unary("pow", {"x", x}, {.op = UnaryOp::power, .alpha = exponent});
   record<PowerBackward>({y}, {x}, x, exponent);
   return y;
 }

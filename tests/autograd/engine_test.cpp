@@ -149,7 +149,7 @@ TEST(Leaf, MustBeFloatingAndUnrecorded) {
         y.set_requires_grad(false);
         return 0;
       },
-      "is the result of affine; only leaves can change");
+      "is the result of multiply; only leaves can change");
   EXPECT_TRUE(leaf({1}).is_leaf());
   EXPECT_FALSE(y.is_leaf());
   EXPECT_FALSE(y.detach().requires_grad());

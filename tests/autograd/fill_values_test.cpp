@@ -36,8 +36,12 @@ TEST(Holds, WhatEachDtypeReaches) {
            Held{DType::bf16, {0, 0.1, 3.3895e38, -1e-45, inf, NAN}, {3.4e38, -1e39}},
            // The largest is 65504; what is nearer to it than to 65536 is rounded to it.
            Held{DType::f16, {0, 0.1, 65504, 65519, -65504, inf, NAN}, {65520, -1e9}},
-           Held{DType::i32, {0, -2147483648.0, 2147483647}, {2147483648.0, 0.5, inf, NAN}},
-           Held{DType::i64, {0, -0x1p63, 0x1p62, 0x1p63}, {0x1p64, 1e-9, -inf, NAN}},
+           Held{DType::i32,
+                {0, -2147483648.0, 2147483647},
+                {2147483648.0, -2147483649.0, 0.5, inf, NAN}},
+           Held{DType::i64,
+                {0, -0x1p63, 0x1p62, 0x1.fffffffffffffp62},
+                {0x1p63, -0x1.0000000000001p63, 0x1p64, 1e-9, -inf, NAN}},
            Held{DType::u8, {0, 255}, {-1, 256, 300, 254.5, NAN}},
            Held{DType::boolean, {0, 1}, {-1, 2, 0.5, NAN}},
        }) {
@@ -71,6 +75,21 @@ TEST(FillValues, AreRefusedWithValueAndDtype) {
   const NoGrad no_grad;
   expect_error<ShapeError>([&] { return fill_(i32, NAN), 0; },
                            "[fill_] value nan does not fit i32");
+}
+
+// 2^63 is the first number that i64 does not hold, and the largest that it holds is no f64.
+TEST(FillValues, OfI64EndBefore2To63) {
+  const TensorOptions i64{.dtype = DType::i64};
+  constexpr int64_t lowest = std::numeric_limits<int64_t>::min(),
+                    largest = std::numeric_limits<int64_t>::max();
+  const char* const range = "i64, which holds integers -9223372036854775808..9223372036854775807";
+  expect_error<ShapeError>([&] { return Tensor::full({1}, 0x1p63, i64); }, range);
+  expect_error<ShapeError>([&] { return arange(0x1p63, 0x1p64, 0x1p63, i64); }, range);
+  EXPECT_EQ(Tensor::full({}, -0x1p63, i64).item<int64_t>(), lowest);
+  EXPECT_EQ(randint(0, largest, {2}, i64).numel(), 2);
+  const Tensor ends = Tensor::from<int64_t>({lowest, largest}, {2});
+  EXPECT_EQ(clamp(ends, -inf, inf).to_vector<int64_t>(), ends.to_vector<int64_t>());
+  EXPECT_EQ(clamp(ends, 0, 0x1p63).to_vector<int64_t>(), (std::vector<int64_t>{0, largest}));
 }
 
 TEST(FillValues, OfRangesReachTheirEnds) {

@@ -136,7 +136,7 @@ TEST(GradientHook, RefusesWhatDoesNotFit) {
     expect_error<ShapeError>([&] { return sum(h).backward(), 0; }, text);
   };
   refuse(Tensor::ones({3}, {.dtype = DType::f64}),
-         "[hook] a gradient hook of affine returned (3,) f64 cpu in place of a gradient (2,) f64 "
+         "[hook] a gradient hook of multiply returned (3,) f64 cpu in place of a gradient (2,) f64 "
          "cpu");
   refuse(Tensor::ones({2}), "returned (2,) f32 cpu in place of a gradient (2,) f64 cpu");
 }

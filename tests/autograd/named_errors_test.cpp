@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/named_errors.h"
 
 namespace adret {
@@ -74,6 +75,40 @@ TEST(NamedErrors, OfElementwiseFunctions) {
       any_shape("isfinite", isfinite, 1),
       any_shape("logical_not", logical_not, 1),
   });
+}
+
+// What the user wrote, whatever kernel does it: in errors, and in the steps and gradients that
+// reports name.
+TEST(NamedErrors, OfOperatorsWithAScalar) {
+  expect_names({
+      any_shape("add", [](const Tensor& x) { x + 1; }),
+      any_shape("add", [](const Tensor& x) { 1 + x; }),
+      any_shape("subtract", [](const Tensor& x) { x - 1; }),
+      any_shape("subtract", [](const Tensor& x) { 1 - x; }),
+      any_shape("multiply", [](const Tensor& x) { x * 2; }),
+      any_shape("multiply", [](const Tensor& x) { 2 * x; }),
+      any_shape("divide", [](const Tensor& x) { x / 2; }),
+      any_shape("divide", [](const Tensor& x) { 2 / x; }),
+      any_shape("pow", [](const Tensor& x) { pow(x, 0.5); }),
+      any_shape("negative", [](const Tensor& x) { -x; }),
+  });
+  const Tensor integers = Tensor::zeros({2}, {.dtype = DType::i32});
+  expect_error<ShapeError>([&] { return integers + 1; },
+                           "[add] a (2,) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return 2 / integers; },
+                           "[divide] b (2,) is i32, wanted a floating dtype");
+  const auto name_of = [](const Tensor& y) { return static_cast<const Node&>(*y.node()).name(); };
+  Tensor x = ones({2});
+  x.set_requires_grad(true);
+  EXPECT_STREQ(name_of(1 + x), "add");
+  EXPECT_STREQ(name_of(1 - x), "subtract");
+  EXPECT_STREQ(name_of(x * 2), "multiply");
+  EXPECT_STREQ(name_of(x / 2), "divide");
+  EXPECT_STREQ(name_of(2 / x), "divide");
+  EXPECT_STREQ(name_of(pow(x, 0.5)), "pow");
+  EXPECT_STREQ(name_of(-x), "negative");
+  // Also of the gradient's own graph.
+  EXPECT_STREQ(name_of(grad({sum(square(x * 2))}, {x}, {.create_graph = true})[0]), "multiply");
 }
 
 TEST(NamedErrors, OfFunctionsOfTwo) {

@@ -1,6 +1,7 @@
 // The finder of the first result that is not finite: what it says, and what it passes on.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/attention.h>
+#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/extreme.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
@@ -41,6 +42,15 @@ struct Net : Layer<Net> {
   Tensor forward(const Tensor& x) { return head(x); }
 };
 
+void expect_check(const FindNonFinite& find, const Tensor& tensor, const std::string& text) {
+  expect_error<Error>(
+      [&] {
+        find.check(tensor, "the loss");
+        return 0;
+      },
+      text);
+}
+
 TEST(FindNonFinite, NamesTheModuleTheKernelTheOutputAndTheInputs) {
   Net net;
   const Tensor x = Tensor::from<float>({1, 2, -1, 4}, {2, 2});
@@ -58,18 +68,20 @@ TEST(FindNonFinite, CountsInfinitiesInF16AndOtherDTypes) {
   FindNonFinite find;
   const Tensor x = Tensor::from<float>({2, -300, 300}, {3});
   EXPECT_EQ(x.to(DType::bf16).to(DType::f64).dtype(), DType::f64);
-  const Tensor half = x.to(DType::f16);
-  EXPECT_EQ(thrown<Error>([&] { return half * half; }),
-            "[FindNonFinite] multiply: binary a=(3,) f16 cpu b=(3,) f16 cpu -> y=(3,) f16 cpu "
-            "multiply: y has 2 infinities among 3 elements, the first (inf) at [1]; the others are "
-            "from 4 to 4. a is finite, from -300 to 300; b is finite, from -300 to 300");
+  const Tensor half = x.to(DType::f16), y = half * half;
+  expect_check(find, y,
+               "[FindNonFinite] multiply: binary a=(3,) f16 cpu b=(3,) f16 cpu -> y=(3,) f16 cpu "
+               "multiply: y has 2 infinities among 3 elements, the first (inf) at [1]; the others "
+               "are from 4 to 4. a is finite, from -300 to 300; b is finite, from -300 to 300. It "
+               "came to the loss: (3,) f16 cpu has 2 infinities among 3 elements, the first (inf) "
+               "at [1]; the others are from 4 to 4");
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-    expect_error<Error>([&] { return log((x * 0.0).to(dtype)); },
-                        "y has 3 infinities among 3 elements, the first (-inf) at [0]; none is "
-                        "finite. x is finite, from ");
+    expect_check(find, log((x * 0.0).to(dtype)),
+                 "y has 3 infinities among 3 elements, the first (-inf) at [0]; none is finite. x "
+                 "is finite, from ");
   }
-  expect_error<Error>([] { return Tensor::from<float>({-2}, {}) / Tensor::zeros({}); },
-                      "y is -inf. a is -2; b is 0");
+  expect_check(find, Tensor::from<float>({-2}, {}) / Tensor::zeros({}),
+               "y is -inf. a is -2; b is 0");
   expect_error<Error>([] { return mean(Tensor::zeros({0})); }, "y is nan. x is empty");
 }
 
@@ -95,26 +107,24 @@ TEST(FindNonFinite, KeepsInputsThatAreOverwritten) {
       "y has 1 NaN among 2 elements, the first (nan) at [1]; the others are from 2 to 2. x, before "
       "the call, is finite, from -1 to 4");
   const Tensor a = Tensor::from<float>({3e38f}, {1, 1}), y = Tensor::from<float>({3e38f}, {1, 1});
-  expect_error<Error>(
-      [&] {
-        run(kernels::Matmul{.a = a, .b = Tensor::ones({1, 1}), .y = y, .accumulate = true});
-        return 0;
-      },
-      "y is inf. a is 3e+38; b is 1; y, before the call, is 3e+38");
+  run(kernels::Matmul{.a = a, .b = Tensor::ones({1, 1}), .y = y, .accumulate = true});
+  expect_check(find, y, "y is inf. a is 3e+38; b is 1; y, before the call, is 3e+38. It came to");
 }
 
 TEST(FindNonFinite, NamesFunctionsInTheirBackward) {
   Tensor x = Tensor::from<float>({4, 0}, {2});
   x.set_requires_grad(true);
   const FindNonFinite find;
-  const Tensor loss = sum(sqrt(x));
+  sum(sqrt(x)).backward();
   const std::string text = thrown<Error>([&] {
-    loss.backward();
+    find.check(x.grad(), "the gradient of x");
     return 0;
   });
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "[FindNonFinite] sqrt backward: ", text);
   EXPECT_PRED_FORMAT2(testing::IsSubstring,
-                      " has 1 infinity among 2 elements, the first (inf) at [1]", text);
+                      "It came to the gradient of x: (2,) f32 cpu has 1 infinity among 2 "
+                      "elements, the first (inf) at [1]",
+                      text);
 }
 
 TEST(FindNonFinite, PassesOnWhatOnlyMoves) {
@@ -128,13 +138,13 @@ TEST(FindNonFinite, PassesOnWhatOnlyMoves) {
   EXPECT_EQ(max_with_indices(masked, {.dim = 1}).values.to_vector(), (std::vector<float>{1, 4}));
   EXPECT_EQ(min_with_indices(masked, {.dim = 1}).values.to_vector(),
             (std::vector<float>{-infinity, 3}));
-  expect_error<Error>([&] { return masked + 1.0; }, "the first (-inf) at [0, 1]");
   const Tensor narrow = Tensor::empty({2}, {.dtype = DType::f16});
-  expect_error<Error>([&] { return run(kernels::Fill{.y = narrow, .value = 1e5}), 0; },
-                      "fill -> y=(2,) f16 cpu value 100000: y has 2 infinities among 2 elements");
-  expect_error<Error>([&] { return Tensor::full({2}, 1e5).to(DType::f16); },
-                      "cast x=(2,) f32 cpu -> y=(2,) f16 cpu: y has 2 infinities among 2 elements, "
-                      "the first (inf) at [0]; none is finite. x is finite, from 100000 to 100000");
+  run(kernels::Fill{.y = narrow, .value = 1e5});
+  expect_check(find, narrow,
+               "fill -> y=(2,) f16 cpu value 100000: y has 2 infinities among 2 elements");
+  expect_check(find, Tensor::full({2}, 1e5).to(DType::f16),
+               "cast x=(2,) f32 cpu -> y=(2,) f16 cpu: y has 2 infinities among 2 elements, the "
+               "first (inf) at [0]; none is finite. x is finite, from 100000 to 100000");
 }
 
 TEST(FindNonFinite, TellsConstantsFromIndicesOutside) {
@@ -155,11 +165,90 @@ TEST(FindNonFinite, TellsConstantsFromIndicesOutside) {
       "finite, from 1 to 2");
 }
 
-TEST(FindNonFinite, AllowsInfinityWhenAsked) {
-  const Tensor masked = Tensor::from<float>({1, -infinity}, {2});
-  FindNonFinite find({.allow_infinity = true});
-  EXPECT_EQ((masked + 1.0).to_vector(), (std::vector<float>{2, -infinity}));
-  expect_error<Error>([&] { return masked - masked; }, "y has 1 NaN among 2 elements");
+// Scores with -inf added to what may not be seen, and a logarithm of 0.
+struct Masked : Layer<Masked> {
+  Linear& keys = add("keys", Linear(3, 3));
+  Tensor forward(const Tensor& x) {
+    const Tensor unseen = Tensor::from<float>({0, -infinity, -infinity, 0, 0, -infinity}, {2, 3});
+    const Tensor scores = keys(x) * 0.5 + unseen * 2.0 - 1.0;
+    const Tensor shares = exp(log(clamp(x.detach(), 0, 10)));  // of which some are 0
+    return sum(softmax(scores, -1) * exp(log_softmax(scores, -1)) * shares);
+  }
+};
+
+TEST(FindNonFinite, LeavesInfinitiesAloneThatBecomeFiniteAgain) {
+  Masked model;
+  Sgd sgd(model, {.lr = 0.1, .momentum = 0.9});
+  const Tensor x = Tensor::from<float>({1, 2, -3, 0, 5, 6}, {2, 3});
+  for (const bool at_once : {true, false}) {
+    const FindNonFinite find({.at_once = at_once});
+    for (int i = 0; i < 2; ++i) {
+      sgd.zero_grad();
+      const Tensor loss = model(x);
+      loss.backward();
+      find.check(loss, "the loss");
+      sgd.clip_norm(1);
+      sgd.step();
+    }
+  }
+}
+
+TEST(FindNonFinite, NamesTheCallThatMadeItAndNotAMask) {
+  const Tensor mask = Tensor::from<float>({0, -infinity}, {2}), x = Tensor::full({2}, 90);
+  FindNonFinite find;
+  const Tensor scores = mask + 1.0, large = exp(x);
+  const std::string text = thrown<Error>([&] { return softmax(scores + large, -1); });
+  EXPECT_EQ(text.find("[FindNonFinite] exp: unary x=(2,) f32 cpu -> y=(2,) f32 cpu exp"), 0u)
+      << text;
+  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+                      "y has 2 infinities among 2 elements, the first (inf) at [0]; none is "
+                      "finite. x is finite, from 90 to 90. It came to add: binary ",
+                      text);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "y has 1 NaN and 1 infinity among 2 elements", text);
+  // All that came from outside: the first that computed with it, or else the one that made a NaN.
+  expect_check(find, scores * 2.0, "[FindNonFinite] add: unary x=(2,) f32 cpu");
+  expect_error<Error>([&] { return scores - scores; }, "[FindNonFinite] subtract: binary ");
+  expect_check(find, mask.clone(),
+               "[FindNonFinite] the loss: (2,) f32 cpu, in which no kernel made it, has 1 infinity "
+               "among 2 elements, the first (-inf) at [1]");
+}
+
+TEST(FindNonFinite, FollowsParts) {
+  FindNonFinite find;
+  const Tensor all = Tensor::zeros({3, 16});
+  const auto part = [&](int64_t begin, int64_t end) {
+    return all.segment({end - begin}, size_t(begin) * sizeof(float), DType::f32);
+  };
+  run(kernels::Copy{.x = exp(Tensor::full({16}, 90)), .y = part(16, 32)});
+  expect_check(find, all, "[FindNonFinite] exp: ");
+  expect_check(find, concatenate({all, all}, 1), "[FindNonFinite] exp: ");
+  run(kernels::Fill{.y = part(20, 24), .value = infinity});
+  find.check(part(0, 16), "the first row");
+  expect_check(find, part(20, 24), "in which no kernel made it");
+  expect_check(find, part(16, 20), "[FindNonFinite] exp: ");
+  expect_check(find, part(24, 32), "[FindNonFinite] exp: ");
+}
+
+TEST(FindNonFinite, WaitsForWhatIsCheckedWhenAsked) {
+  const Tensor x = Tensor::from<float>({4, -1}, {2});
+  const FindNonFinite find({.at_once = false});
+  const Tensor root = sqrt(x) * 2.0;
+  EXPECT_EQ(where(greater(x, Tensor::zeros({2})), root, 0).to_vector(), (std::vector<float>{4, 0}));
+  expect_check(find, root, "[FindNonFinite] sqrt: unary x=(2,) f32 cpu");
+}
+
+// Before a weight is lost.
+TEST(FindNonFinite, StopsGradientsAtTheOptimizer) {
+  Linear model(1, 1, {.bias = false});
+  Sgd sgd(model, {.lr = 1});
+  const float before = model.weight.value.item();
+  const FindNonFinite find;
+  sum(model(Tensor::ones({1, 1})) * 1e30 * 1e30).backward();
+  const std::string text = thrown<Error>([&] { return sgd.step(), 0; });
+  EXPECT_EQ(text.find("[FindNonFinite] multiply backward: unary x=(1, 1) f32 cpu"), 0u) << text;
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, ": y is inf. x is 1e+30. It came to sgd: sgd_step ",
+                      text);
+  EXPECT_EQ(model.weight.value.item(), before);
 }
 
 TEST(FindNonFinite, LetsQueriesOfAttentionSeeNoKey) {
@@ -232,10 +321,19 @@ TEST(FindNonFinite, NamesParametersOfAnArenaThatAreTrained) {
           run(step);
           return 0;
         },
-        "values of parameter 1 has 2 NaN among 2 elements, the first (nan) at [0]; none is finite. "
-        "values of parameter 0, before the call, is finite, from 1 to 1; values of parameter 1, "
-        "before the call, is finite, from 1 to 1; grads of parameter 0 is finite, from 1 to 1; "
-        "grads of parameter 1 has 2 NaN");
+        "grads of parameter 1 has 2 NaN among 2 elements, the first (nan) at [0]; none is finite");
+    EXPECT_EQ(values.segment({3}, 0, DType::f32).to_vector(), (std::vector<float>{1, 1, 1}));
+    run(kernels::Fill{.y = grads.segment({2}, 64, DType::f32), .value = 3e38});
+    run(kernels::Fill{.y = values.segment({2}, 64, DType::f32), .value = -3e38});
+    expect_error<Error>(
+        [&] {
+          run(step);
+          return 0;
+        },
+        "values of parameter 1 has 2 infinities among 2 elements, the first (-inf) at [0]; none is "
+        "finite. values of parameter 0, before the call, is finite, from 1 to 1; values of "
+        "parameter 1, before the call, is finite, from -3e+38 to -3e+38; grads of parameter 0 is "
+        "finite, from 1 to 1; grads of parameter 1 is finite, from 3e+38 to 3e+38");
   }
 }
 

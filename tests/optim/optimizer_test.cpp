@@ -1,4 +1,4 @@
-// What all optimizers share: arenas, untouched parameters, strays, groups, clipping, options.
+// What all optimizers share: arenas, untouched parameters, strays, groups, options.
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/inplace.h>
@@ -15,7 +15,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 
@@ -342,11 +341,6 @@ TEST(Optimizer, RefusesHyperParametersOutOfRange) {
   expect_error<Error>([&] { return optimizer.set_lr(-2), 0; }, "[sgd] lr is -2");
 }
 
-struct Vectors : Layer<Vectors> {
-  Parameter& a = parameter("a", Tensor::zeros({2}));
-  Parameter& b = parameter("b", Tensor::zeros({1}));
-};
-
 struct Narrow : Layer<Narrow> {
   explicit Narrow(const Values& start) : weight(parameter("weight", tensor(start))) {}
   static Tensor tensor(const Values& values) {
@@ -436,44 +430,6 @@ TEST(Masters, AreNotMadeForWideParameters) {
   Narrow model({1});
   Sgd optimizer(model, {.lr = 1});
   EXPECT_FALSE(model.weight.master().defined());
-}
-
-TEST(ClipNorm, ScalesAllGradientsTogether) {
-  Vectors model;
-  Sgd optimizer(model, {.lr = 1});
-  EXPECT_EQ(optimizer.clip_norm(1).item<double>(), 0);  // no gradient yet
-  model.a.value.set_grad(Tensor::from({2.f, 3.f}, {2}));
-  model.b.value.set_grad(Tensor::from({6.f}, {1}));
-  EXPECT_DOUBLE_EQ(optimizer.clip_norm(14).item<double>(), 7);  // sqrt(4 + 9 + 36)
-  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, 3}));
-  EXPECT_DOUBLE_EQ(optimizer.clip_norm(3.5).item<double>(), 7);
-  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{1, 1.5}));
-  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{3}));
-}
-
-TEST(ClipNorm, LeavesGradientsAloneWhenTheNormIsNotFinite) {
-  Vectors model;
-  Sgd optimizer(model, {.lr = 1});
-  const float infinity = std::numeric_limits<float>::infinity();
-  model.a.value.set_grad(Tensor::from({2.f, infinity}, {2}));
-  model.b.value.set_grad(Tensor::from({6.f}, {1}));
-  EXPECT_TRUE(std::isinf(optimizer.clip_norm(1).item<double>()));
-  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, infinity}));
-  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{6}));
-  expect_error<Error>([&] { return optimizer.clip_norm(1, {.error_if_nonfinite = true}); },
-                      "[clip_norm] the norm of the gradients is inf, so they cannot be scaled");
-  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{6}));
-  expect_error<Error>([&] { return optimizer.clip_norm(-1); }, "[clip_norm] max_norm is -1");
-}
-
-TEST(ClipValue, ClampsEachElement) {
-  Vectors model;
-  Sgd optimizer(model, {.lr = 1});
-  model.a.value.set_grad(Tensor::from({-2.f, 0.5f}, {2}));
-  optimizer.clip_value(1);
-  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{-1, 0.5}));
-  EXPECT_FALSE(model.b.value.grad().defined());
-  expect_error<Error>([&] { return optimizer.clip_value(-1), 0; }, "[clip_value] limit is -1");
 }
 
 }  // namespace

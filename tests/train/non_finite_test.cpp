@@ -2,6 +2,7 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/softmax.h>
 #include <adret/optim/sgd.h>
 #include <gmock/gmock.h>
 
@@ -72,6 +73,28 @@ TEST_P(Modes, NoticeGradientsOfAFiniteLoss) {
   EXPECT_EQ(training.bytes(), before);
 }
 
+// Masks of -inf and logarithms of 0 in a model are not to blame for what another layer makes.
+TEST(NonFiniteStep, BlamesNoMask) {
+  struct Masked : Layer<Masked> {
+    Explosive& explosive = add("explosive", Explosive());
+    Tensor forward(const Tensor& x) {
+      const Tensor mask = Tensor::from<float>({0, -HUGE_VALF}, {2}) * 2.0;
+      const Tensor shares = softmax(x + mask, -1) * exp(log(abs(x.detach()) * 0.0));
+      return explosive(x) + sum(shares);
+    }
+  };
+  random::manual_seed(4);
+  Masked model;
+  Adam optimizer(model);
+  Trainer trainer(model, optimizer);
+  EXPECT_TRUE(std::isfinite(trainer.fit(DataLoader(points(), {.batch_size = 8}))[0].train_loss));
+  const std::string text =
+      thrown<Error>([&] { return trainer.fit(DataLoader(points(17), {.batch_size = 8})); });
+  EXPECT_THAT(text, HasSubstr("Made again with checks: [FindNonFinite] "
+                              "fit/Masked/explosive/exponential/exp: unary x=(8, 2) f32"));
+  EXPECT_THAT(text, HasSubstr("It came to the loss: "));
+}
+
 // The gradients are finite, their norm is not.
 TEST_P(Modes, NoticeANormThatOverflows) {
   random::manual_seed(1);
@@ -85,8 +108,14 @@ TEST_P(Modes, NoticeANormThatOverflows) {
   const TensorDataset ones(Tensor::ones({4, 1}, {.dtype = DType::f64}),
                            Tensor::zeros({4}, {.dtype = DType::i32}), 1);
   const double before = model.weight.value.item<double>();
-  EXPECT_THAT(thrown<Error>([&] { trainer.fit(DataLoader(ones, {.batch_size = 2})); }),
-              HasSubstr("[fit] a gradient is not finite in epoch 1, batch 0"));
+  const std::string text =
+      thrown<Error>([&] { return trainer.fit(DataLoader(ones, {.batch_size = 2})); });
+  EXPECT_THAT(text,
+              HasSubstr("[fit] a gradient, or the norm of all, is not finite in epoch 1, batch 0"));
+  EXPECT_THAT(text, HasSubstr("Made again with checks: [clip_norm] the norm of the gradients is "
+                              "inf, so they cannot be scaled and are untouched: every gradient is "
+                              "finite, up to 1e+200 in \"weight\" (1, 1), but the sum of their "
+                              "squares is too large for f64; make the loss smaller"));
   EXPECT_EQ(model.weight.value.item<double>(), before);
 }
 

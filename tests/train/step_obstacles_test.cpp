@@ -61,7 +61,7 @@ TEST(StepObstacles, NamesTheKernelThatDiffers) {
 TEST(StepObstacles, NamesTensorsThatStayBehind) {
   Tensor last;
   EXPECT_THAT(refusal([&](const Tensor& x) { return last = x * 2, sum(last); }),
-              HasSubstr("the tensor (2,) f32 cpu, made in affine, is kept behind the step"));
+              HasSubstr("the tensor (2,) f32 cpu, made in multiply, is kept behind the step"));
 }
 
 TEST(StepObstacles, NamesRatesThatAreSetWithin) {

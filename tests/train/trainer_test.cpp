@@ -167,8 +167,8 @@ TEST(Trainer, ALossThatIsNotFiniteNamesEpochAndBatchBeforeTheStep) {
   EXPECT_EQ(thrown<Error>([&] { trainer.fit(loader); }),
             "[fit] the loss is nan in epoch 1, batch 2; nothing was changed by step 2, of learning "
             "rate 1. Made again with checks: [FindNonFinite] fit/Scale/multiply: binary a=(1, 1) "
-            "f32 cpu b=(1,) f32 cpu -> y=(1, 1) f32 cpu multiply: y is nan. a is nan; b is -2 (in "
-            "fit/Scale). The batch's samples are 2");
+            "f32 cpu b=(1,) f32 cpu -> y=(1, 1) f32 cpu multiply: y is nan. a is nan; b is -2. It "
+            "came to the loss: () f32 cpu is nan. The batch's samples are 2");
   EXPECT_EQ(weight_of(model), 1 - 1 - 2);  // the two steps before
   EXPECT_TRUE(std::isnan(trainer.evaluate(loader).loss));
 }
