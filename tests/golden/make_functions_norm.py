@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from function_golden import case, normal, write
+from function_golden import case, normal, numbers, write
 
 
 def rms_norm(x, weight=None, dims=1):
@@ -48,5 +48,18 @@ def group_cases():
     case("instance_norm/plain", of_channels(lambda x: F.instance_norm(x)), normal(3, 7, 2))
 
 
+def batch_cases():
+    x, weight, bias = normal(3, 2, 4, 5, scale=2, shift=0.5), normal(5), normal(5)
+    mean, variance = numbers(0.5, -1, 0, 2, 0.25), numbers(1, 0.5, 2, 4, 0.125)
+    in_training = of_channels(lambda x, w=None, b=None, e=1e-5: F.batch_norm(x, None, None, w, b, True, eps=e))
+    case("batch_norm", in_training, x, weight, bias)
+    case("batch_norm/plain", in_training, x)
+    case("batch_norm/epsilon", lambda x, w, b: in_training(x, w, b, 0.5), x, weight, bias)
+    case("batch_norm/rows", in_training, normal(6, 3), normal(3), normal(3))
+    case("batch_norm/running", of_channels(lambda x, w, b: F.batch_norm(x, mean, variance, w, b)), x, weight, bias)
+    case("batch_norm/residual", lambda x, w, b, r: F.relu(in_training(x, w, b) + r), x, weight, bias,
+         normal(3, 2, 4, 5))
+
+
 if __name__ == "__main__":
-    write("functions_norm.safetensors", (layer_cases, group_cases))
+    write("functions_norm.safetensors", (layer_cases, group_cases, batch_cases))

@@ -69,5 +69,18 @@ def adaptive_cases():
     case("adaptive_max_pool2d/larger", on_images(F.adaptive_max_pool2d, output_size=(7, 1)), image)
 
 
+def image_pool_cases():
+    x = normal(2, 7, 6, 3)
+    case("max_pool2d", on_images(F.max_pool2d, kernel_size=2), x)
+    case("max_pool2d/overlapping", on_images(F.max_pool2d, kernel_size=3, stride=(2, 1), padding=(1, 0)), x)
+    case("max_pool2d/ceil", on_images(F.max_pool2d, kernel_size=(2, 3), stride=2, padding=1, ceil_mode=True), x)
+    case("avg_pool2d", on_images(F.avg_pool2d, kernel_size=2), x)
+    for name, counted in (("padded", True), ("unpadded", False)):
+        case(f"avg_pool2d/{name}",
+             on_images(F.avg_pool2d, kernel_size=(3, 2), stride=2, padding=1, ceil_mode=True,
+                       count_include_pad=counted), x)
+    case("global_avg_pool2d", lambda y: F.adaptive_avg_pool2d(y.movedim(-1, 1), 1).flatten(1), x)
+
+
 if __name__ == "__main__":
-    write("functions_volume.safetensors", (convolution_cases, pool_cases, adaptive_cases))
+    write("functions_volume.safetensors", (convolution_cases, pool_cases, adaptive_cases, image_pool_cases))

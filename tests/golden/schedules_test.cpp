@@ -35,6 +35,14 @@ TEST(GoldenSchedules, FollowPyTorch) {
   expect_rates("multi_step", multi_step_lr({.lr = 0.5, .milestones = {5, 6, 20}, .factor = 0.3}));
   expect_rates("linear",
                linear_lr({.lr = 0.5, .steps = 12, .start_factor = 0.1, .end_factor = 0.8}));
+  expect_rates("step", step_lr({.lr = 0.5, .every = 7, .factor = 0.3}));
+  expect_rates("cosine", cosine_lr({.lr = 0.5, .steps = 40, .final_lr = 0.01}));
+  expect_rates("one_cycle", one_cycle_lr({.max_lr = 0.5, .steps = 41}));
+  expect_rates("one_cycle_late", one_cycle_lr({.max_lr = 0.5,
+                                               .steps = 41,
+                                               .warmup = 0.7,
+                                               .initial_divisor = 10,
+                                               .final_divisor = 100}));
   expect_rates("restarts", cosine_restarts_lr({.lr = 0.5, .period = 7, .final_lr = 0.01}));
   expect_rates("growing_restarts",
                cosine_restarts_lr({.lr = 0.5, .period = 3, .period_factor = 2}));

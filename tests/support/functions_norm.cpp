@@ -1,5 +1,6 @@
 // Cases of functions that normalise.
 #include <adret/autograd/ops/group_norm.h>
+#include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/shape.h>
 
 #include "tests/support/function_lists.h"
@@ -37,6 +38,21 @@ FunctionCase instance(const char* name, const GroupNormOptions& options) {
             return instance_norm(in[0], optional(in, 1), optional(in, 2), options);
           }};
 }
+FunctionCase batch(const char* name, const BatchNormOptions& options) {
+  return {name, [=](const Inputs& in) {
+            BatchNormOptions all = options;
+            all.residual = optional(in, 3);
+            return batch_norm(in[0], optional(in, 1), optional(in, 2), {}, {}, all);
+          }};
+}
+// With running statistics, as in evaluation.
+Tensor batch_of_running(const Inputs& in) {
+  const auto numbers = [&](const std::vector<double>& values) {
+    return Tensor::from(values, {5}).to(in[0].dtype());
+  };
+  return batch_norm(in[0], in[1], in[2], numbers({0.5, -1, 0, 2, 0.25}),
+                    numbers({1, 0.5, 2, 4, 0.125}), {.training = false});
+}
 
 }  // namespace
 
@@ -64,6 +80,12 @@ std::vector<FunctionCase> norm_cases() {
       group("group_norm/odd", 3, {.epsilon = 1e-3}),
       instance("instance_norm", {}),
       instance("instance_norm/plain", {}),
+      batch("batch_norm", {}),
+      batch("batch_norm/plain", {}),
+      batch("batch_norm/epsilon", {.epsilon = 0.5}),
+      batch("batch_norm/rows", {}),
+      {"batch_norm/running", batch_of_running},
+      batch("batch_norm/residual", {.activation = Activation::relu}),
   };
 }
 

@@ -1,4 +1,4 @@
-// Cases of convolutions and pooling of sequences and volumes, and of padding that keeps the size.
+// Cases of convolutions of sequences and volumes, of padding that keeps the size, and of pooling.
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/resample.h>
@@ -102,11 +102,28 @@ Cases adaptive_cases() {
   };
 }
 
+Cases image_pool_cases() {
+  return {
+      pool_case<Size2>("max_pool2d", max_pool2d, 2, {}),
+      pool_case<Size2>("max_pool2d/overlapping", max_pool2d, 3,
+                       {.stride = {2, 1}, .padding = {1, 0}}),
+      pool_case<Size2>("max_pool2d/ceil", max_pool2d, {2, 3},
+                       {.stride = 2, .padding = 1, .ceil_mode = true}),
+      pool_case<Size2>("avg_pool2d", avg_pool2d, 2, {}),
+      pool_case<Size2>("avg_pool2d/padded", avg_pool2d, {3, 2},
+                       {.stride = 2, .padding = 1, .ceil_mode = true}),
+      pool_case<Size2>("avg_pool2d/unpadded", avg_pool2d, {3, 2},
+                       {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false}),
+      {"global_avg_pool2d", [](const Inputs& in) { return global_avg_pool2d(in[0]); }},
+  };
+}
+
 }  // namespace
 
 std::vector<FunctionCase> volume_cases() {
   Cases all;
-  for (const Cases& part : {convolution_cases(), pool_cases(), adaptive_cases()}) {
+  for (const Cases& part :
+       {convolution_cases(), pool_cases(), adaptive_cases(), image_pool_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
