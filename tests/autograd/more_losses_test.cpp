@@ -1,5 +1,6 @@
 // Losses beside cross-entropy: random operands against loops, extreme logits, 16 bits, refusals.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/reduce.h>
@@ -9,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/support/expect_error.h"
@@ -194,6 +196,28 @@ TEST(NllLoss, OfLogSoftmaxIsCrossEntropy) {
   expect_values(loss, {}, {expected.item<double>()}, 1e-12);
   expect_values(grad({loss}, {logits})[0], {4, 5},
                 grad({expected}, {logits})[0].to_vector<double>(), 1e-12);
+}
+
+// The gradient is linear in that of the loss, which has one again.
+TEST(NllLoss, HasDerivativesOfFirstAndSecondOrder) {
+  const Tensor weights = positive_variable({5}).detach();
+  const Tensor labels = Tensor::from({2, 0, 4, -100, 1, 2}, {2, 3});
+  for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+    for (const Tensor& of_classes : {Tensor(), weights}) {
+      const auto loss = [&](const std::vector<Tensor>& in) {
+        return nll_loss(in[0], labels, {.reduction = reduction, .class_weights = of_classes});
+      };
+      expect_gradients(loss, {variable({2, 3, 5})});
+      const Tensor x = variable({2, 3, 5}), y = loss({x}), dy = variable(y.shape(), 7);
+      const Tensor composed = grad({y}, {x}, {.grad_outputs = {dy}, .create_graph = true})[0];
+      const Tensor fused = grad({loss({x})}, {x}, {.grad_outputs = {dy}})[0];
+      expect_values(composed, x.shape(), fused.to_vector<double>(), 1e-12);
+      const Tensor factor = sequence(x.shape(), 11);
+      // sum(dx * factor) = loss(factor) * dy, so that its derivative by dy is the loss of factor.
+      expect_values(grad({sum(composed * factor)}, {dy})[0], y.shape(),
+                    loss({factor}).to_vector<double>(), 1e-12);
+    }
+  }
 }
 
 TEST(NllLoss, IsZeroWhenNothingCountsAndKeepsInfinitiesOut) {
