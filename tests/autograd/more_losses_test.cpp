@@ -22,6 +22,8 @@ namespace {
 using namespace test;
 using Values = std::vector<double>;
 
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
 // Operands of random sizes.
 class Draw {
  public:
@@ -311,6 +313,68 @@ TEST(Losses, RefuseWhatDoesNotGoTogether) {
                            "[hinge_embedding_loss] labels is (3,), wanted (4, 3)");
   expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, row); },
                            "[triplet_margin_loss] anchor is (4, 3), negative (3,)");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, x, {.p = -1}); },
+                           "[triplet_margin_loss] p is -1, wanted more than 0");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, x, {.p = nan}); },
+                           "[triplet_margin_loss] p is nan, wanted more than 0");
+  // Operands of each other's places, and of a transposed shape.
+  expect_error<ShapeError>([&] { return nll_loss(labels, x); },
+                           "[nll_loss] log_probabilities (4,) is i32, wanted a floating dtype");
+  expect_error<ShapeError>(
+      [&] {
+        return nll_loss(Tensor::ones({3, 4}), labels);
+      },
+      "[nll_loss] log_probabilities (..., C) are (3, 4), labels (4,)");
+  expect_error<ShapeError>(
+      [&] {
+        return nll_loss(Tensor::ones({4, 4}), labels, {.class_weights = row});
+      },
+      "[nll_loss] class_weights is (3,), wanted (4,)");
+  expect_error<ShapeError>(
+      [&] {
+        return kl_div(x, Tensor::ones({3, 4}));
+      },
+      "[kl_div] log_probabilities is (4, 3), target (3, 4)");
+  expect_error<ShapeError>(
+      [&] {
+        return hinge_embedding_loss(x, Tensor::ones({3, 4}));
+      },
+      "[hinge_embedding_loss] labels is (3, 4), wanted (4, 3)");
+  expect_error<ShapeError>(
+      [&] {
+        return cosine_embedding_loss(x, Tensor::ones({3, 4}), labels);
+      },
+      "[cosine_embedding_loss] a is (4, 3), b (3, 4)");
+}
+
+TEST(Losses, RefuseIntegersForNumbers) {
+  const Tensor x = Tensor::ones({4, 3}), whole = x.to(DType::i32), truths = x.to(DType::boolean);
+  const Tensor labels = Tensor::from({0, 1, 2, 1}, {4});
+  expect_error<ShapeError>([&] { return focal_loss(whole, whole); },
+                           "[focal_loss] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return focal_loss(x, whole); },
+                           "[focal_loss] logits (4, 3) is f32, targets (4, 3) is i32");
+  expect_error<ShapeError>(
+      [&] { return binary_cross_entropy_with_logits(whole, whole); },
+      "[binary_cross_entropy_with_logits] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return kl_div(whole, whole); },
+                           "[kl_div] log_probabilities (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cross_entropy(whole, labels); },
+                           "[cross_entropy] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cross_entropy(whole, x); },
+                           "[cross_entropy] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return multi_margin_loss(whole, labels); },
+                           "[multi_margin_loss] scores (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return hinge_embedding_loss(whole, x); },
+                           "[hinge_embedding_loss] x (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return hinge_embedding_loss(x, truths); },
+                           "[hinge_embedding_loss] labels (4, 3) is boolean, wanted");
+  expect_error<ShapeError>([&] { return soft_margin_loss(whole, x); },
+                           "[soft_margin_loss] x (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cosine_embedding_loss(whole, whole, labels); },
+                           "[cosine_embedding_loss] a (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(whole, whole, whole); },
+                           "[triplet_margin_loss] anchor (4, 3) is i32, wanted a floating dtype");
 }
 
 }  // namespace
