@@ -6,7 +6,6 @@
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/loss_parts.h>
-#include <adret/autograd/ops/places.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
@@ -31,20 +30,24 @@ Tensor or_one(const Tensor& divisor) {
   return where(equal(divisor, scalar_like(divisor, 0)), 1, divisor);
 }
 
-// -- cross-entropy -------------------------------------------------------------------
+// -- labels --------------------------------------------------------------------------
 
-// logits (N, C), labels (N).
+// logits (N, C), which are not kept of log-probabilities; labels (N).
 struct CrossEntropyNode final : Node {
   CrossEntropyNode(const Tensor& logits, const Tensor& labels, const Tensor& class_weights,
                    const Tensor& log_sum_exp, const Tensor& counted,
                    const CrossEntropyParams& params)
-      : logits(logits),
+      : logits(params.log_probabilities ? Tensor() : logits),
         labels(labels),
         class_weights(class_weights),
         log_sum_exp(log_sum_exp),
         counted(counted),
-        params(params) {}
-  const char* name() const override { return "cross_entropy"; }
+        params(params),
+        classes(logits.size(1)),
+        dtype(logits.dtype()) {}
+  const char* name() const override {
+    return params.log_probabilities ? "nll_loss" : "cross_entropy";
+  }
 
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
     if (grad_enabled()) return {composed(grads[0])};
@@ -63,26 +66,52 @@ struct CrossEntropyNode final : Node {
   // (sum(target) softmax(logits) - target) * dloss from public functions: can be differentiated
   // again.
   Tensor composed(const Tensor& dloss) const {
-    const Tensor& x = logits.unpack(*this);
-    const Tensor wide = x.to(dloss.dtype());
     const Tensor column = labels.unpack(*this).reshape({-1, 1});
-    const Tensor label = one_hot(labels.unpack(*this), x.size(1), dloss.dtype());
-    Tensor target =
-        label * (1 - params.label_smoothing) + params.label_smoothing / double(x.size(1));
-    Tensor shares = softmax(wide);
-    if (const Tensor& weights = class_weights.unpack(*this); weights.defined()) {
-      target = target * weights;
-      shares = shares * sum(target, {.dims = {1}, .keepdim = true});
+    const Tensor& weights = class_weights.unpack(*this);
+    Tensor target = one_hot(labels.unpack(*this), classes, dloss.dtype());
+    target = target * (1 - params.label_smoothing) + params.label_smoothing / double(classes);
+    if (weights.defined()) target = target * weights;
+    Tensor slope = -target;
+    if (!params.log_probabilities) {
+      const Tensor shares = softmax(logits.unpack(*this).to(dloss.dtype()));
+      slope = (weights.defined() ? shares * sum(target, {.dims = {1}, .keepdim = true}) : shares) -
+              target;
     }
     const Tensor counts = that_count(column, params.ignore_index).to(dloss.dtype());
     Tensor scale = params.reduction == Reduction::none ? dloss.reshape({-1, 1}) : dloss;
     if (params.reduction == Reduction::mean) scale = scale / or_one(counted.unpack(*this));
-    return ((shares - target) * counts * scale).to(x.dtype());
+    return (slope * counts * scale).to(dtype);
   }
 
   SavedTensor logits, labels, class_weights, log_sum_exp, counted;
   CrossEntropyParams params;
+  int64_t classes;
+  DType dtype;
 };
+
+// x (..., C), labels (...), which were checked.
+Tensor of_labels(const Tensor& x, const Tensor& labels, const Tensor& class_weights,
+                 const CrossEntropyParams& params) {
+  const int64_t samples = labels.numel();
+  const Tensor flat = x.rank() == 2 ? x : x.reshape({samples, x.size(-1)});
+  const Tensor flat_labels = labels.rank() == 1 ? labels : labels.reshape({samples});
+  const bool reduced = params.reduction != Reduction::none;
+
+  const TensorOptions wide{.dtype = wide_dtype(x), .device = x.device()};
+  Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
+  const Tensor log_sum_exp = params.log_probabilities ? Tensor() : Tensor::empty({samples}, wide);
+  const Tensor counted = Tensor::empty({}, wide);
+  run(CrossEntropyForward{.logits = flat,
+                          .labels = flat_labels,
+                          .class_weights = class_weights,
+                          .loss = loss,
+                          .log_sum_exp = log_sum_exp,
+                          .counted = counted,
+                          .loss_params = params});
+  record<CrossEntropyNode>({loss}, {flat}, flat, flat_labels, class_weights, log_sum_exp, counted,
+                           params);
+  return reduced || labels.rank() == 1 ? loss : loss.reshape(labels.shape());
+}
 
 void check_smoothing(double label_smoothing) {
   if (label_smoothing >= 0 && label_smoothing <= 1) return;
@@ -125,31 +154,22 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels,
   loss::check_labels("cross_entropy", {"logits", logits}, labels, options.ignore_index);
   loss::check_class_weights("cross_entropy", {"logits", logits}, options.class_weights);
   check_smoothing(options.label_smoothing);
-  const int64_t samples = labels.numel();
-  const Tensor flat = logits.rank() == 2 ? logits : logits.reshape({samples, logits.size(-1)});
-  const Tensor flat_labels = labels.rank() == 1 ? labels : labels.reshape({samples});
-  const bool reduced = options.reduction != Reduction::none;
-
-  const TensorOptions wide{.dtype = wide_dtype(logits), .device = logits.device()};
-  Tensor loss = Tensor::empty(reduced ? Shape{} : Shape{samples}, wide);
-  const Tensor log_sum_exp = Tensor::empty({samples}, wide);
-  const Tensor counted = Tensor::empty({}, wide);
-  const CrossEntropyParams params{.label_smoothing = options.label_smoothing,
-                                  .ignore_index = options.ignore_index,
-                                  .reduction = options.reduction};
-  run(CrossEntropyForward{.logits = flat,
-                          .labels = flat_labels,
-                          .class_weights = options.class_weights,
-                          .loss = loss,
-                          .log_sum_exp = log_sum_exp,
-                          .counted = counted,
-                          .loss_params = params});
-  record<CrossEntropyNode>({loss}, {flat}, flat, flat_labels, options.class_weights, log_sum_exp,
-                           counted, params);
-  return reduced || labels.rank() == 1 ? loss : loss.reshape(labels.shape());
+  return of_labels(logits, labels, options.class_weights,
+                   {.label_smoothing = options.label_smoothing,
+                    .ignore_index = options.ignore_index,
+                    .reduction = options.reduction});
 }
 
-// -- labels ------------------------------------------------------------------------------
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const NllOptions& options) {
+  const FunctionScope scope("nll_loss");
+  const check::Argument scores{"log_probabilities", log_probabilities};
+  loss::check_labels("nll_loss", scores, labels, options.ignore_index);
+  loss::check_class_weights("nll_loss", scores, options.class_weights);
+  return of_labels(log_probabilities, labels, options.class_weights,
+                   {.ignore_index = options.ignore_index,
+                    .reduction = options.reduction,
+                    .log_probabilities = true});
+}
 
 namespace {
 
@@ -168,28 +188,6 @@ struct LabelPlaces {
 };
 
 }  // namespace
-
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const NllOptions& options) {
-  const FunctionScope scope("nll_loss");
-  const check::Argument scores{"log_probabilities", log_probabilities};
-  loss::check_labels("nll_loss", scores, labels, options.ignore_index);
-  loss::check_class_weights("nll_loss", scores, options.class_weights);
-  const Tensor counts = that_count(labels, options.ignore_index);
-  const Tensor place = where(counts, labels, 0);
-  const Places at_labels{"nll_loss", labels.rank(), unsqueeze(place, -1)};
-  const Tensor picked = gather_places(log_probabilities, at_labels)
-                            .reshape(labels.shape())
-                            .to(wide_dtype(log_probabilities));
-  Tensor weights = scalar_like(picked, 1);
-  if (options.class_weights.defined()) {
-    const Tensor flat = place.reshape({labels.numel()});
-    weights = gather_places(options.class_weights, {"nll_loss", 0, flat}).reshape(labels.shape());
-  }
-  weights = where(counts, weights, 0);
-  const Tensor losses = where(counts, -picked * weights, 0);
-  if (options.reduction != Reduction::mean) return loss::reduced(losses, options.reduction);
-  return sum(losses) / or_one(sum(weights));
-}
 
 Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels,
                          const MultiMarginOptions& options) {

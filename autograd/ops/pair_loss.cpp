@@ -7,6 +7,7 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
 
 #include <limits>
 
@@ -88,6 +89,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   loss::check_pair("triplet_margin_loss", {"anchor", anchor}, {"positive", positive});
   loss::check_pair("triplet_margin_loss", {"anchor", anchor}, {"negative", negative});
   check_vectors("triplet_margin_loss", {"anchor", anchor});
+  if (!(options.p > 0)) {  // 0 counts differences, which has no slope to learn by
+    check::refuse("triplet_margin_loss", fmt::format("p is {}, wanted more than 0", options.p));
+  }
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     return norm(a - b + options.epsilon, options.p, {.dims = {-1}});
   };

@@ -35,7 +35,7 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& labels, const LossOptions
 
 struct TripletMarginOptions {
   double margin = 1;
-  double p = 2;           // of the distance's norm
+  double p = 2;           // of the distance's norm; above 0
   double epsilon = 1e-6;  // added to differences
   bool swap = false;  // takes the positive for the anchor where it is the nearer to the negative
   Reduction reduction = Reduction::mean;

@@ -1,4 +1,4 @@
-// Cross-entropy of logits, a row a sample.
+// Cross-entropy of logits or log-probabilities, a row a sample.
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
@@ -19,8 +19,8 @@ namespace {
 
 class Labels {
  public:
-  Labels(const TensorView& view, const TensorView& logits, const CrossEntropyParams& params)
-      : view_(view), classes_(logits.shape[1]), ignore_index_(params.ignore_index) {}
+  Labels(const TensorView& view, int64_t classes, const CrossEntropyParams& params)
+      : view_(view), classes_(classes), ignore_index_(params.ignore_index) {}
   int64_t operator[](int64_t sample) const {
     return view_.dtype == DType::i32 ? view_.as<int32_t>()[sample] : view_.as<int64_t>()[sample];
   }
@@ -86,17 +86,19 @@ template <class T>
 void forward(const kernels::CrossEntropyForward& call) {
   const CrossEntropyParams& params = call.loss_params;
   const int64_t samples = call.logits.shape[0], classes = call.logits.shape[1];
-  const Labels labels(call.labels, call.logits, params);
+  const Labels labels(call.labels, classes, params);
   const T* logits = call.logits.as<T>();
-  T *loss = call.loss.as<T>(), *log_sums = call.log_sum_exp.as<T>();
+  T* const loss = call.loss.as<T>();
+  T* const log_sums = params.log_probabilities ? nullptr : call.log_sum_exp.as<T>();
   const Target<T> target(call.class_weights, classes, params.label_smoothing);
   const Workspace<double> losses(samples);
-  parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
+  const int64_t read = log_sums ? classes : 1;  // elements of a row
+  parallel_for(samples, items_per_chunk(math_grain, read), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* x = logits + i * classes;
-      const double log_sum = log_sum_exp(x, classes);
+      const double log_sum = log_sums ? log_sum_exp(x, classes) : 0.0;
       const int64_t label = labels[i];
-      log_sums[i] = T(log_sum);
+      if (log_sums) log_sums[i] = T(log_sum);
       losses.data()[i] =
           labels.counts(label) ? sample_loss(x, classes, labels, label, log_sum, target) : 0.0;
     }
@@ -137,9 +139,10 @@ void sample_gradient(const T* x, T* dx, int64_t n, int64_t label, T log_sum,
 template <class T>
 void backward(const kernels::CrossEntropyBackward& call) {
   const CrossEntropyParams& params = call.loss_params;
-  const int64_t samples = call.logits.shape[0], classes = call.logits.shape[1];
-  const Labels labels(call.labels, call.logits, params);
-  const T *logits = call.logits.as<T>(), *log_sums = call.log_sum_exp.as<T>();
+  const int64_t samples = call.dlogits.shape[0], classes = call.dlogits.shape[1];
+  const Labels labels(call.labels, classes, params);
+  const T* const logits = params.log_probabilities ? nullptr : call.logits.as<T>();
+  const T* const log_sums = call.log_sum_exp.as<T>();
   const T* dloss = call.dloss.as<T>();
   T* dlogits = call.dlogits.as<T>();
   const bool per_sample = params.reduction == Reduction::none;
@@ -147,7 +150,8 @@ void backward(const kernels::CrossEntropyBackward& call) {
   const double counted = is_mean ? double(*call.counted.as<T>()) : 1.0;
   const double divisor = counted != 0 ? counted : 1.0;
   const Target<T> target(call.class_weights, classes, params.label_smoothing);
-  parallel_for(samples, items_per_chunk(math_grain, classes), [&](int64_t begin, int64_t end) {
+  const int64_t grain = logits ? math_grain : memory_grain;
+  parallel_for(samples, items_per_chunk(grain, classes), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t label = labels[i];
       T* dx = dlogits + i * classes;
@@ -156,8 +160,13 @@ void backward(const kernels::CrossEntropyBackward& call) {
       } else if (!labels.in_range(label)) {
         std::fill_n(dx, classes, std::numeric_limits<T>::quiet_NaN());
       } else {
-        sample_gradient(logits + i * classes, dx, classes, label, log_sums[i], target,
-                        double(dloss[per_sample ? i : 0]) / divisor);
+        const double scale = double(dloss[per_sample ? i : 0]) / divisor;
+        if (logits) {
+          sample_gradient(logits + i * classes, dx, classes, label, log_sums[i], target, scale);
+        } else {
+          std::fill_n(dx, classes, T(0));
+          dx[label] = T(-scale * target.weight(label));
+        }
       }
     }
   });
@@ -179,7 +188,7 @@ void run(const kernels::CrossEntropyForward& call) {
 }
 
 void run(const kernels::CrossEntropyBackward& call) {
-  dispatch_float(call.logits.dtype, call.name, [&](auto zero) { backward<decltype(zero)>(call); });
+  dispatch_float(call.dlogits.dtype, call.name, [&](auto zero) { backward<decltype(zero)>(call); });
 }
 
 }  // namespace adret::cpu

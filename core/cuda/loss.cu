@@ -1,4 +1,5 @@
-// Cross-entropy: a team of threads takes a sample, and the block that is done last adds up.
+// Cross-entropy: a team of threads, or one for log-probabilities, takes a sample, and the block
+// that is done last adds up.
 #include <adret/core/cuda/exp_sum.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
@@ -36,8 +37,8 @@ struct Forward {
   using A = Accumulator<T>;
   const T* logits;
   Labels labels;
-  A *loss, *log_sum_exp, *counted;
-  LossSum* partials;  // a block each; unused for one block
+  A *loss, *log_sum_exp, *counted;  // log_sum_exp is null for log-probabilities
+  LossSum* partials;                // a block each; unused for one block
   ClassWeights<A, weighted> weights;
   Reduction reduction;
   const A* dloss;
@@ -58,7 +59,7 @@ struct Forward {
       value = (1 - smoothing) * row.weight * (log_sum - row.at_label);
       if (smoothing > 0) value += smoothing * (mean_weight * log_sum - row.mean);
     }
-    log_sum_exp[row.sample] = row.pivot + log_sum;
+    if (log_sum_exp) log_sum_exp[row.sample] = row.pivot + log_sum;
     if (reduction == Reduction::none) loss[row.sample] = value;
     sum.loss += double(value);
     if (row.counts) sum.counted += double(row.weight);
@@ -264,13 +265,45 @@ void forward_by_block(Context& context, Forward<T, weighted> f, Samples samples)
   launch(context, rows_by_block<n, T, weighted>, grid, f, samples);
 }
 
+// -- log-probabilities ---------------------------------------------------------------------------
+
+// A thread a sample: what it reads of a row is the label's alone.
+template <class T, bool weighted>
+__global__ void __launch_bounds__(1024) label_losses(Forward<T, weighted> f, Samples samples) {
+  begin_kernel();
+  using A = Accumulator<T>;
+  LossSum sum;
+  for (int64_t i = first_item(); i < samples.count; i += all_threads()) {
+    const int64_t label = f.labels[i];
+    const bool in_range = label >= 0 && label < samples.classes;
+    f.write({.sample = i,
+             .counts = label != f.labels.ignore_index,
+             .weight = f.weights.of_label(label, samples.classes),
+             .pivot = 0,
+             .exps = 1,
+             .at_label = in_range ? widen<T>(f.logits[i * samples.classes + label]) : A(NAN),
+             .mean = 0},
+            A(1), sum);
+  }
+  f.finish(sum);
+}
+
+template <class T, bool weighted>
+void forward_of_labels(Context& context, Forward<T, weighted> f, Samples samples) {
+  Grid grid = grid_for(context, std::max<int64_t>(samples.count, 1));
+  if (samples.count <= 1024) grid = {.blocks = 1, .threads = samples.count <= 256 ? 256 : 1024};
+  const Workspace partials(context, grid.blocks.x * sizeof(LossSum));
+  f.partials = partials.as<LossSum>();
+  launch(context, label_losses<T, weighted>, grid, f, samples);
+}
+
 template <class T, bool weighted>
 Forward<T, weighted> forward_of(const kernels::CrossEntropyForward& call, bool with_gradient) {
   using A = Accumulator<T>;
   return {.logits = call.logits.as<T>(),
           .labels = labels_of(call.labels, call.loss_params),
           .loss = call.loss.as<A>(),
-          .log_sum_exp = call.log_sum_exp.as<A>(),
+          .log_sum_exp = call.loss_params.log_probabilities ? nullptr : call.log_sum_exp.as<A>(),
           .counted = call.counted.as<A>(),
           .partials = nullptr,
           .weights = {call.class_weights.as<const A>(), A(call.loss_params.label_smoothing)},
@@ -283,14 +316,17 @@ Forward<T, weighted> forward_of(const kernels::CrossEntropyForward& call, bool w
 
 void run(Context& context, const kernels::CrossEntropyForward& call) {
   const Samples samples{call.logits.shape[0], call.logits.shape[1]};
-  const bool in_registers = samples.classes <= register_classes;
+  const bool of_labels = call.loss_params.log_probabilities;
+  const bool in_registers = !of_labels && samples.classes <= register_classes;
   const bool with_gradient =
       call.dlogits.defined() && in_registers && samples.count <= most_counted;
   dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     dispatch_weights(call, [&](auto weighted) {
       const auto f = forward_of<T, weighted>(call, with_gradient);
-      if (in_registers) {
+      if (of_labels) {
+        forward_of_labels(context, f, samples);
+      } else if (in_registers) {
         forward_in_registers(context, f, samples);
       } else if (vectors_fit<T>(samples.classes, call.logits, call.logits)) {
         forward_by_block<16 / int(sizeof(T))>(context, f, samples);

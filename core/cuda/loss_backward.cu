@@ -26,12 +26,31 @@ constexpr int large_log_sum = std::is_same_v<A, double> ? -1 : 16;
 template <class T, bool weighted>
 struct Backward {
   using A = Accumulator<T>;
-  const T* logits;
+  const T* logits;  // null: of log-probabilities
   Labels labels;
   const A *log_sum_exp, *counted, *dloss;
   T* dlogits;
   ClassWeights<A, weighted> weights;
   Reduction reduction;
+
+  // What a row of log-probabilities gets: `at_label` less at the label than elsewhere.
+  struct LabelSlope {
+    int64_t label;
+    A at_label, elsewhere;
+  };
+  template <int n, class Team>
+  __device__ static void write_label(T* dx, int64_t width, LabelSlope slope, const Team& team) {
+    for (int64_t c = int64_t(team.rank()) * n; c < width; c += int64_t(team.size()) * n) {
+      Vector<T, n> out;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        A value = slope.elsewhere;
+        if (c + k == slope.label) value -= slope.at_label;
+        out.at[k] = narrow<T>(value);
+      }
+      *reinterpret_cast<Vector<T, n>*>(dx + c) = out;
+    }
+  }
 
   // (sum(target) softmax - target) * scale. log_sum_exp is rounded, which matters when it is large:
   // the exponentials are summed again then. Teams within a warp agree on it by a vote.
@@ -39,9 +58,18 @@ struct Backward {
   __device__ void run(int64_t sample, int64_t classes, A mean_weight, const Team& team) const {
     using Values = const Vector<T, n>[1];
     const int64_t own = sample < 0 ? 0 : sample, width = sample < 0 ? 0 : classes;
-    const T* const x = logits + own * classes;
-    T* const dx = dlogits + own * classes;
     const int64_t label = labels[own];
+    const bool counts = label != labels.ignore_index;
+    A scale = dloss[reduction == Reduction::none ? own : 0];
+    if (reduction == Reduction::mean && *counted != 0) scale /= *counted;
+    const bool in_range = label >= 0 && label < classes;
+    if (!in_range) scale = A(NAN);
+    T* const dx = dlogits + own * classes;
+    if (!logits) {
+      const A at_label = counts ? scale * weights.of_label(label, classes) : A(0);
+      return write_label<n>(dx, width, {label, at_label, in_range ? A(0) : at_label}, team);
+    }
+    const T* const x = logits + own * classes;
     const Line line{width, 1};
     A pivot = log_sum_exp[own], normaliser = 1;
     if (__any_sync(~0u, fabs(pivot) > large_log_sum<A>)) {
@@ -51,10 +79,6 @@ struct Backward {
       pivot = sums.largest;
       normaliser = A(1) / sums.sum;
     }
-    A scale = dloss[reduction == Reduction::none ? own : 0];
-    if (reduction == Reduction::mean && *counted != 0) scale /= *counted;
-    if (label < 0 || label >= classes) scale = A(NAN);
-    const bool counts = label != labels.ignore_index;
     const A of_label = (1 - weights.smoothing) * weights.of_label(label, classes);
     const A factor = scale * normaliser * (of_label + weights.smoothing * mean_weight);
     const A share = scale * weights.smoothing / A(classes), at_label = scale * of_label;
@@ -111,14 +135,14 @@ void backward(Context& context, const Backward<T, weighted>& f, Samples samples)
 }  // namespace
 
 void run(Context& context, const kernels::CrossEntropyBackward& call) {
-  const Samples samples{call.logits.shape[0], call.logits.shape[1]};
+  const Samples samples{call.dlogits.shape[0], call.dlogits.shape[1]};
   if (samples.count == 0 || samples.classes == 0) return;
-  dispatch_float(call.logits.dtype, call.name, [&](auto zero) {
+  dispatch_float(call.dlogits.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     dispatch_weights(call, [&](auto weighted) {
       const Backward<T, weighted> f{
-          .logits = call.logits.as<T>(),
+          .logits = call.loss_params.log_probabilities ? nullptr : call.logits.as<T>(),
           .labels = labels_of(call.labels, call.loss_params),
           .log_sum_exp = call.log_sum_exp.as<A>(),
           .counted = call.counted.as<A>(),

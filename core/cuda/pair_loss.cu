@@ -5,6 +5,8 @@
 #include <adret/core/cuda/team.h>
 #include <adret/core/cuda/workspace.h>
 
+#include <algorithm>
+
 namespace adret::cuda {
 
 using kernels::PairLoss;
@@ -95,30 +97,57 @@ struct Pairs {
   }
 };
 
-// sums[b] = the losses that block b read.
+// n elements, as vectors of 16 bytes where they are several.
+template <class A, int n>
+__device__ Vector<A, n> load_wide(const A* from) {
+  constexpr int m = n * sizeof(A) > 16 ? int(16 / sizeof(A)) : n;
+  Vector<A, n> values;
+#pragma unroll
+  for (int k = 0; k < n; k += m) {
+    const auto part = *reinterpret_cast<const Vector<A, m>*>(from + k);
+#pragma unroll
+    for (int i = 0; i < m; ++i) values.at[k + i] = part.at[i];
+  }
+  return values;
+}
+template <class A, int n>
+__device__ void store_wide(A* to, const Vector<A, n>& values) {
+  constexpr int m = n * sizeof(A) > 16 ? int(16 / sizeof(A)) : n;
+#pragma unroll
+  for (int k = 0; k < n; k += m) {
+    Vector<A, m> part;
+#pragma unroll
+    for (int i = 0; i < m; ++i) part.at[i] = values.at[k + i];
+    *reinterpret_cast<Vector<A, m>*>(to + k) = part;
+  }
+}
+
+__device__ unsigned blocks_done;  // one launch at a time uses it: all are on one stream
+
+// *loss = the sum / divisor. Each of several blocks leaves what it read in `sums`, which the last
+// one adds up.
 template <PairLoss op, class T>
 __global__ void sum_losses(const __grid_constant__ Pairs<T> pairs,
-                           Formula<op, Accumulator<T>> formula, Accumulator<T>* sums) {
+                           Formula<op, Accumulator<T>> formula, Accumulator<T>* sums,
+                           Accumulator<T>* loss, double divisor) {
   begin_kernel();
   using A = Accumulator<T>;
-  Total<A> total;
+  Total<A> read;
   pairs.template for_each<2>([&]<int n>(int64_t, const Vector<T, n>& x, const Vector<T, n>& t) {
     A sum = 0;
 #pragma unroll
     for (int k = 0; k < n; ++k) sum += formula.loss(widen(x.at[k]), widen(t.at[k]));
-    total.value += sum;
+    read.value += sum;
   });
-  total = Block().reduce(total);
-  if (threadIdx.x == 0) sums[blockIdx.x] = total.value;
-}
-
-// *loss = the `count` sums / divisor, by one block.
-template <class A>
-__global__ void add_sums(const A* sums, int count, A* loss, double divisor) {
-  begin_kernel();
-  Total<double> total;
-  for (int i = int(threadIdx.x); i < count; i += int(blockDim.x)) total.value += double(sums[i]);
-  total = Block().reduce(total);
+  read = Block().reduce(read);
+  Total<double> total{double(read.value)};
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) sums[blockIdx.x] = read.value;
+    if (!is_last_block(&blocks_done, gridDim.x)) return;
+    total.value = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) total.value += double(sums[i]);
+    total = Block().reduce(total);
+  }
   if (threadIdx.x == 0) *loss = A(total.value / divisor);
 }
 
@@ -127,12 +156,15 @@ __global__ void write_losses(const __grid_constant__ Pairs<T> pairs,
                              Formula<op, Accumulator<T>> formula, Accumulator<T>* loss,
                              Accumulator<T> factor) {
   begin_kernel();
+  using A = Accumulator<T>;
   pairs.template for_each<1>(
       [&]<int n>(int64_t first, const Vector<T, n>& x, const Vector<T, n>& t) {
+        Vector<A, n> losses;
 #pragma unroll
         for (int k = 0; k < n; ++k) {
-          loss[first + k] = formula.loss(widen(x.at[k]), widen(t.at[k])) * factor;
+          losses.at[k] = formula.loss(widen(x.at[k]), widen(t.at[k])) * factor;
         }
+        store_wide(loss + first, losses);
       });
 }
 
@@ -144,47 +176,49 @@ __global__ void write_gradients(const __grid_constant__ Pairs<T> pairs,
   begin_kernel();
   using A = Accumulator<T>;
   const A factor = each ? A(1 / divisor) : A(double(*dloss) / divisor);
-  pairs.template for_each<1>([&]<int n>(int64_t first, const Vector<T, n>& x,
-                                        const Vector<T, n>& t) {
-    A scale[n];
+  pairs.template for_each<1>(
+      [&]<int n>(int64_t first, const Vector<T, n>& x, const Vector<T, n>& t) {
+        Vector<A, n> scale;
+        if (each) scale = load_wide<A, n>(dloss + first);
 #pragma unroll
-    for (int k = 0; k < n; ++k) scale[k] = each ? dloss[first + k] * factor : factor;
-    Vector<T, n> slopes;
-    if (dx) {
+        for (int k = 0; k < n; ++k) scale.at[k] = each ? scale.at[k] * factor : factor;
+        Vector<T, n> slopes;
+        if (dx) {
 #pragma unroll
-      for (int k = 0; k < n; ++k) {
-        slopes.at[k] = narrow<T>(scale[k] * formula.slope(widen(x.at[k]), widen(t.at[k])));
-      }
-      *reinterpret_cast<Vector<T, n>*>(dx + first) = slopes;
-    }
-    if (dtarget) {
+          for (int k = 0; k < n; ++k) {
+            slopes.at[k] = narrow<T>(scale.at[k] * formula.slope(widen(x.at[k]), widen(t.at[k])));
+          }
+          *reinterpret_cast<Vector<T, n>*>(dx + first) = slopes;
+        }
+        if (dtarget) {
 #pragma unroll
-      for (int k = 0; k < n; ++k) {
-        slopes.at[k] = narrow<T>(scale[k] * formula.target_slope(widen(x.at[k]), widen(t.at[k])));
-      }
-      *reinterpret_cast<Vector<T, n>*>(dtarget + first) = slopes;
-    }
-  });
+          for (int k = 0; k < n; ++k) {
+            slopes.at[k] =
+                narrow<T>(scale.at[k] * formula.target_slope(widen(x.at[k]), widen(t.at[k])));
+          }
+          *reinterpret_cast<Vector<T, n>*>(dtarget + first) = slopes;
+        }
+      });
 }
 
 template <PairLoss op, class T>
 void forward(const Context& context, const kernels::PairLossForward& call) {
   using A = Accumulator<T>;
-  const Pairs<T> pairs(call.x, call.target);
+  A* const loss = call.loss.as<A>();
+  const bool each = call.x.numel() > 0 && call.loss.numel() == call.x.numel();
+  const Pairs<T> pairs(call.x, call.target, each ? loss : nullptr);
   const double divisor = call.loss_params.divisor;
   const Formula<op, A> formula{A(call.loss_params.knee)};
-  A* const loss = call.loss.as<A>();
-  if (pairs.count > 0 && call.loss.numel() == pairs.count) {
+  if (each) {
     return launch(context, write_losses<op, T>, grid_for(context, pairs.items()), pairs, formula,
                   loss, A(1 / divisor));
   }
   if (call.loss.numel() == 0) return;
   const int64_t most = int64_t(context.multiprocessors()) * 8;
-  const int blocks = int(std::min(divide_up(pairs.items(), 256), most));
-  const Workspace sums(context, size_t(std::max(blocks, 1)) * sizeof(A));
-  launch(context, sum_losses<op, T>, {.blocks = dim3(unsigned(blocks))}, pairs, formula,
-         sums.as<A>());
-  launch(context, add_sums<A>, {.blocks = 1}, sums.as<const A>(), blocks, loss, divisor);
+  const unsigned blocks = unsigned(std::clamp<int64_t>(divide_up(pairs.items(), 256), 1, most));
+  const Workspace sums(context, blocks * sizeof(A));
+  launch(context, sum_losses<op, T>, {.blocks = blocks}, pairs, formula, sums.as<A>(), loss,
+         divisor);
 }
 
 template <PairLoss op, class T>
@@ -192,10 +226,12 @@ void backward(const Context& context, const kernels::PairLossBackward& call) {
   using A = Accumulator<T>;
   T* const dx = call.dx.defined() ? call.dx.as<T>() : nullptr;
   T* const dtarget = call.dtarget.defined() ? call.dtarget.as<T>() : nullptr;
-  const Pairs<T> pairs(call.x, call.target, dx, dtarget);
+  const A* const dloss = call.dloss.as<const A>();
+  const bool each = call.dloss.numel() == call.x.numel();
+  const Pairs<T> pairs(call.x, call.target, dx, dtarget, each ? dloss : nullptr);
   launch(context, write_gradients<op, T>, grid_for(context, pairs.items()), pairs,
-         Formula<op, A>{A(call.loss_params.knee)}, call.dloss.as<const A>(),
-         call.dloss.numel() == pairs.count, call.loss_params.divisor, dx, dtarget);
+         Formula<op, A>{A(call.loss_params.knee)}, dloss, each, call.loss_params.divisor, dx,
+         dtarget);
 }
 
 // f(op as a constant, zero of the dtype).

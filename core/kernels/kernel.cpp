@@ -252,8 +252,9 @@ std::string to_string(const PairLossParams& p) {
 }
 
 std::string to_string(const CrossEntropyParams& p) {
-  return fmt::format("reduction {} label_smoothing {} ignore_index {}", to_string(p.reduction),
-                     p.label_smoothing, p.ignore_index);
+  return fmt::format("reduction {} label_smoothing {} ignore_index {}{}", to_string(p.reduction),
+                     p.label_smoothing, p.ignore_index,
+                     p.log_probabilities ? " log_probabilities" : "");
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Cross-entropy of logits against class indices.
+// Cross-entropy of logits, or of log-probabilities, against class indices.
 #pragma once
 
 #include <adret/core/kernels/operand.h>
@@ -15,6 +15,9 @@ struct CrossEntropyParams {
   double label_smoothing = 0;   // Szegedy et al. 2016: target (1 - s) onehot + s / C
   int64_t ignore_index = -100;  // samples with this label count for nothing
   Reduction reduction = Reduction::mean;
+  // Whether the logits are log-probabilities, which are taken as they are: log_sum_exp and softmax
+  // count as 0, and log_sum_exp is left undefined. Without label_smoothing.
+  bool log_probabilities = false;
   bool operator==(const CrossEntropyParams&) const = default;
 };
 std::string to_string(const CrossEntropyParams& params);
@@ -44,7 +47,8 @@ struct CrossEntropyForward {
   std::string params() const { return to_string(loss_params); }
 };
 
-// dlogits = (sum(target) softmax - target) * dloss, divided by `counted` for the mean.
+// dlogits = (sum(target) softmax - target) * dloss, divided by `counted` for the mean. That of
+// log-probabilities does not read them: `logits` may be undefined.
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
   TensorView logits, labels, class_weights, log_sum_exp, counted, dloss, dlogits;
@@ -56,7 +60,7 @@ struct CrossEntropyBackward {
                     Operand{"counted", counted}, Operand{"dloss", dloss});
   }
   auto outputs() const { return operands(Operand{"dlogits", dlogits}); }
-  double flops() const { return 4.0 * double(logits.numel()); }
+  double flops() const { return 4.0 * double(dlogits.numel()); }
   std::string params() const { return to_string(loss_params); }
 };
 

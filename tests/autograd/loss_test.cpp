@@ -199,6 +199,21 @@ TEST(CrossEntropy, WeighsSharesOfTheClasses) {
                 {1.817528006720667, 2.5879699697290084});
 }
 
+TEST(CrossEntropy, RefusesSharesThatDoNotFit) {
+  const Tensor logits = Tensor::zeros({4, 3}), shares = Tensor::ones({4, 3});
+  expect_error<ShapeError>(
+      [&] {
+        return cross_entropy(logits, Tensor::ones({3, 4}));
+      },
+      "[cross_entropy] labels are (3, 4) f32; class labels are i32 or i64, "
+      "floating ones shares of the classes in the logits' shape (4, 3)");
+  expect_error<ShapeError>([&] { return cross_entropy(logits, shares, {.label_smoothing = -0.5}); },
+                           "[cross_entropy] label_smoothing is -0.5, wanted 0..1");
+  expect_error<ShapeError>(
+      [&] { return cross_entropy(logits, shares, {.class_weights = Tensor::ones({4})}); },
+      "[cross_entropy] class_weights is (4,), wanted (3,)");
+}
+
 TEST(CrossEntropy, TakesWholeSharesAsLabelsInEveryDtype) {
   const Tensor logits = sequence({3, 4}).to(DType::f32), labels = Tensor::from({2, 0, 3}, {3});
   const Tensor shares = Tensor::from<float>({0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1}, {3, 4});

@@ -1,5 +1,6 @@
 // Losses beside cross-entropy: random operands against loops, extreme logits, 16 bits, refusals.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/reduce.h>
@@ -9,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/support/expect_error.h"
@@ -19,6 +21,8 @@ namespace {
 
 using namespace test;
 using Values = std::vector<double>;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // Operands of random sizes.
 class Draw {
@@ -196,6 +200,28 @@ TEST(NllLoss, OfLogSoftmaxIsCrossEntropy) {
                 grad({expected}, {logits})[0].to_vector<double>(), 1e-12);
 }
 
+// The gradient is linear in that of the loss, which has one again.
+TEST(NllLoss, HasDerivativesOfFirstAndSecondOrder) {
+  const Tensor weights = positive_variable({5}).detach();
+  const Tensor labels = Tensor::from({2, 0, 4, -100, 1, 2}, {2, 3});
+  for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+    for (const Tensor& of_classes : {Tensor(), weights}) {
+      const auto loss = [&](const std::vector<Tensor>& in) {
+        return nll_loss(in[0], labels, {.reduction = reduction, .class_weights = of_classes});
+      };
+      expect_gradients(loss, {variable({2, 3, 5})});
+      const Tensor x = variable({2, 3, 5}), y = loss({x}), dy = variable(y.shape(), 7);
+      const Tensor composed = grad({y}, {x}, {.grad_outputs = {dy}, .create_graph = true})[0];
+      const Tensor fused = grad({loss({x})}, {x}, {.grad_outputs = {dy}})[0];
+      expect_values(composed, x.shape(), fused.to_vector<double>(), 1e-12);
+      const Tensor factor = sequence(x.shape(), 11);
+      // sum(dx * factor) = loss(factor) * dy, so that its derivative by dy is the loss of factor.
+      expect_values(grad({sum(composed * factor)}, {dy})[0], y.shape(),
+                    loss({factor}).to_vector<double>(), 1e-12);
+    }
+  }
+}
+
 TEST(NllLoss, IsZeroWhenNothingCountsAndKeepsInfinitiesOut) {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor x = leaf({-inf, 0, -1, -inf}, {2, 2}), labels = Tensor::from({1, 0}, {2});
@@ -287,6 +313,68 @@ TEST(Losses, RefuseWhatDoesNotGoTogether) {
                            "[hinge_embedding_loss] labels is (3,), wanted (4, 3)");
   expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, row); },
                            "[triplet_margin_loss] anchor is (4, 3), negative (3,)");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, x, {.p = -1}); },
+                           "[triplet_margin_loss] p is -1, wanted more than 0");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(x, x, x, {.p = nan}); },
+                           "[triplet_margin_loss] p is nan, wanted more than 0");
+  // Operands of each other's places, and of a transposed shape.
+  expect_error<ShapeError>([&] { return nll_loss(labels, x); },
+                           "[nll_loss] log_probabilities (4,) is i32, wanted a floating dtype");
+  expect_error<ShapeError>(
+      [&] {
+        return nll_loss(Tensor::ones({3, 4}), labels);
+      },
+      "[nll_loss] log_probabilities (..., C) are (3, 4), labels (4,)");
+  expect_error<ShapeError>(
+      [&] {
+        return nll_loss(Tensor::ones({4, 4}), labels, {.class_weights = row});
+      },
+      "[nll_loss] class_weights is (3,), wanted (4,)");
+  expect_error<ShapeError>(
+      [&] {
+        return kl_div(x, Tensor::ones({3, 4}));
+      },
+      "[kl_div] log_probabilities is (4, 3), target (3, 4)");
+  expect_error<ShapeError>(
+      [&] {
+        return hinge_embedding_loss(x, Tensor::ones({3, 4}));
+      },
+      "[hinge_embedding_loss] labels is (3, 4), wanted (4, 3)");
+  expect_error<ShapeError>(
+      [&] {
+        return cosine_embedding_loss(x, Tensor::ones({3, 4}), labels);
+      },
+      "[cosine_embedding_loss] a is (4, 3), b (3, 4)");
+}
+
+TEST(Losses, RefuseIntegersForNumbers) {
+  const Tensor x = Tensor::ones({4, 3}), whole = x.to(DType::i32), truths = x.to(DType::boolean);
+  const Tensor labels = Tensor::from({0, 1, 2, 1}, {4});
+  expect_error<ShapeError>([&] { return focal_loss(whole, whole); },
+                           "[focal_loss] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return focal_loss(x, whole); },
+                           "[focal_loss] logits (4, 3) is f32, targets (4, 3) is i32");
+  expect_error<ShapeError>(
+      [&] { return binary_cross_entropy_with_logits(whole, whole); },
+      "[binary_cross_entropy_with_logits] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return kl_div(whole, whole); },
+                           "[kl_div] log_probabilities (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cross_entropy(whole, labels); },
+                           "[cross_entropy] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cross_entropy(whole, x); },
+                           "[cross_entropy] logits (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return multi_margin_loss(whole, labels); },
+                           "[multi_margin_loss] scores (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return hinge_embedding_loss(whole, x); },
+                           "[hinge_embedding_loss] x (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return hinge_embedding_loss(x, truths); },
+                           "[hinge_embedding_loss] labels (4, 3) is boolean, wanted");
+  expect_error<ShapeError>([&] { return soft_margin_loss(whole, x); },
+                           "[soft_margin_loss] x (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return cosine_embedding_loss(whole, whole, labels); },
+                           "[cosine_embedding_loss] a (4, 3) is i32, wanted a floating dtype");
+  expect_error<ShapeError>([&] { return triplet_margin_loss(whole, whole, whole); },
+                           "[triplet_margin_loss] anchor (4, 3) is i32, wanted a floating dtype");
 }
 
 }  // namespace

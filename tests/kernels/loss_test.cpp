@@ -47,17 +47,21 @@ Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int
   const Guarded<T> x({samples, classes}, logits), loss(loss_shape), log_sum_exp({samples});
   const Guarded<T> counted(Shape{}), gradient(loss_shape, dloss), dx({samples, classes});
   const Tensor y = Tensor::from(labels, {samples});
+  // Neither is there for log-probabilities.
+  const bool are_logits = !params.log_probabilities;
+  const TensorView log_sums = are_logits ? TensorView(log_sum_exp) : TensorView();
+  const TensorView backward_logits = are_logits ? TensorView(x) : TensorView();
   run(kernels::CrossEntropyForward{.logits = x,
                                    .labels = y,
                                    .class_weights = class_weights,
                                    .loss = loss,
-                                   .log_sum_exp = log_sum_exp,
+                                   .log_sum_exp = log_sums,
                                    .counted = counted,
                                    .loss_params = params});
-  run(kernels::CrossEntropyBackward{.logits = x,
+  run(kernels::CrossEntropyBackward{.logits = backward_logits,
                                     .labels = y,
                                     .class_weights = class_weights,
-                                    .log_sum_exp = log_sum_exp,
+                                    .log_sum_exp = log_sums,
                                     .counted = counted,
                                     .dloss = gradient,
                                     .dlogits = dx,
@@ -67,7 +71,7 @@ Result cross_entropy(const Values& logits, const std::vector<Label>& labels, int
                                    .labels = y,
                                    .class_weights = class_weights,
                                    .loss = loss_together,
-                                   .log_sum_exp = log_sum_exp,
+                                   .log_sum_exp = log_sums,
                                    .counted = counted,
                                    .dloss = gradient,
                                    .dlogits = dx_together,
@@ -246,6 +250,46 @@ TEST(CrossEntropy, WeighsTheClasses) {
   }
 }
 
+// -weight(label) x(label), for rows and numbers of samples of all sizes.
+TEST(CrossEntropy, TakesLogProbabilitiesAsTheyAre) {
+  for (const auto& [classes, samples] :
+       {std::pair{1, 7}, {3, 70}, {10, 1500}, {33, 300}, {130, 70}, {520, 9}, {1000, 300}}) {
+    const Values x = random_values(samples * classes, uint32_t(classes));
+    Values weights = random_values(classes, 5);
+    for (double& w : weights) w = std::abs(w) + 0.125;
+    std::vector<int32_t> labels;
+    for (int i = 0; i < samples; ++i) labels.push_back(i % 5 == 1 ? -100 : i * 997 % classes);
+    for (const bool weighted : {false, true}) {
+      Values losses, gradients(x.size(), 0.0);
+      double total = 0, counted = 0;
+      for (int i = 0; i < samples; ++i) {
+        const int label = labels[size_t(i)];
+        const double weight = label < 0 ? 0 : weighted ? weights[size_t(label)] : 1;
+        const size_t at_label = size_t(i * classes + std::max(label, 0));
+        losses.push_back(-weight * x[at_label]);
+        gradients[at_label] = -weight;
+        total += losses.back();
+        counted += weight;
+      }
+      for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+        const CrossEntropyParams params{.reduction = reduction, .log_probabilities = true};
+        const bool none = reduction == Reduction::none;
+        const double divisor = reduction == Reduction::mean ? counted : 1;
+        const Result result =
+            cross_entropy<float>(x, labels, classes, none ? Values(size_t(samples), 1) : Values{1},
+                                 params, weighted ? weights : Values());
+        Values expected = gradients;
+        for (double& v : expected) v /= divisor;
+        const std::string what = std::to_string(classes) + " " + to_string(params);
+        expect_close(result.loss, none ? losses : Values{total / divisor},
+                     {.relative = 1e-6, .absolute = 1e-6}, what);
+        expect_close(result.counted, {counted}, {.relative = 1e-6}, what);
+        expect_close(result.dlogits, expected, {.relative = 1e-6}, what);
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, StaysFiniteForLargeLogits) {
   // By hand: log(exp(1000) + exp(-1000)) + 1000 = 2000; softmax (1, 0), target (0, 1).
   const Result result = cross_entropy<float>({1000, -1000}, std::vector<int64_t>{1}, 2, {1}, {});
@@ -265,28 +309,34 @@ TEST(CrossEntropy, TakesAMaskedLogit) {
 }
 
 TEST(CrossEntropy, IsZeroWhenNoSampleCounts) {
-  for (Reduction reduction : {Reduction::mean, Reduction::sum}) {
-    const Result result = cross_entropy<float>({1, 2, 3, 4}, std::vector<int64_t>{7, 7}, 2, {1},
-                                               {.ignore_index = 7, .reduction = reduction});
-    EXPECT_EQ(result.loss, (Values{0}));
-    EXPECT_EQ(result.counted, (Values{0}));
-    EXPECT_EQ(result.dlogits, (Values{0, 0, 0, 0}));
-    const Result empty =
-        cross_entropy<float>({}, std::vector<int64_t>{}, 2, {1}, {.reduction = reduction});
-    EXPECT_EQ(empty.loss, (Values{0}));
+  for (const bool logs : {false, true}) {
+    for (Reduction reduction : {Reduction::mean, Reduction::sum}) {
+      const CrossEntropyParams params{
+          .ignore_index = 7, .reduction = reduction, .log_probabilities = logs};
+      const Result result =
+          cross_entropy<float>({1, 2, 3, 4}, std::vector<int64_t>{7, 7}, 2, {1}, params);
+      EXPECT_EQ(result.loss, (Values{0}));
+      EXPECT_EQ(result.counted, (Values{0}));
+      EXPECT_EQ(result.dlogits, (Values{0, 0, 0, 0}));
+      const Result empty = cross_entropy<float>({}, std::vector<int64_t>{}, 2, {1}, params);
+      EXPECT_EQ(empty.loss, (Values{0}));
+    }
   }
 }
 
 TEST(CrossEntropy, ReadsNothingBeyondTheLogitsForALabelOutOfRange) {
   // Callers check the labels; the kernel answers with NaN for that sample alone.
   for (int64_t label : {int64_t(3), int64_t(-1), INT64_MAX, INT64_MIN}) {
-    const Result result = cross_entropy<float>({1, 2, 3, 1, 2, 3}, std::vector<int64_t>{label, 2},
-                                               3, {1, 1}, {.reduction = Reduction::none});
-    EXPECT_TRUE(std::isnan(result.loss[0]));
-    EXPECT_NEAR(result.loss[1], 0.407605964, 1e-6);
-    for (size_t c = 0; c < 3; ++c) {
-      EXPECT_TRUE(std::isnan(result.dlogits[c]));
-      EXPECT_FALSE(std::isnan(result.dlogits[c + 3]));
+    for (const bool logs : {false, true}) {
+      const Result result =
+          cross_entropy<float>({1, 2, 3, 1, 2, 3}, std::vector<int64_t>{label, 2}, 3, {1, 1},
+                               {.reduction = Reduction::none, .log_probabilities = logs});
+      EXPECT_TRUE(std::isnan(result.loss[0]));
+      EXPECT_NEAR(result.loss[1], logs ? -3 : 0.407605964, 1e-6);
+      for (size_t c = 0; c < 3; ++c) {
+        EXPECT_TRUE(std::isnan(result.dlogits[c]));
+        EXPECT_FALSE(std::isnan(result.dlogits[c + 3]));
+      }
     }
   }
 }

@@ -245,7 +245,7 @@ Bound bound(const kernels::CrossEntropyForward& k) {
   return sums(double(k.logits.numel()), largest(k.logits));
 }
 Bound bound(const kernels::CrossEntropyBackward& k) {
-  Bound result = sums(double(k.logits.shape[1]), largest(k.dloss));
+  Bound result = sums(double(k.dlogits.shape[1]), largest(k.dloss));
   result.knows_f32 = true;  // log_sum_exp
   return result;
 }
