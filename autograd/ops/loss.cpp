@@ -137,8 +137,7 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& labels,
   const DType wide = wide_dtype(logits);
   Tensor shares = labels.to(wide);
   if (const double s = options.label_smoothing; s > 0) {
-    shares = shares * (1 - s) +
-             sum(shares, {.dims = {-1}, .keepdim = true}) * (s / double(logits.size(-1)));
+    shares = shares * (1 - s) + s / double(logits.size(-1));
   }
   if (options.class_weights.defined()) shares = shares * options.class_weights;
   const Tensor losses = -sum(log_softmax(logits.to(wide)) * shares, {.dims = {-1}});

@@ -90,5 +90,18 @@ def pair_cases():
          a, b, normal(4, 5))
 
 
+def cross_entropy_cases():
+    x, labels = normal(5, 4, scale=3), torch.tensor([2, 0, 3, 1, 0])
+    all_reductions("cross_entropy", F.cross_entropy, x, labels)
+    case("cross_entropy/weights",
+         lambda x, y: F.cross_entropy(x, y, WEIGHTS, ignore_index=0, label_smoothing=0.1), x, labels)
+    case("cross_entropy/smoothed", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.3, reduction="none"), x, labels)
+    case("cross_entropy/dims", lambda x, y: F.cross_entropy(x.permute(0, 2, 1), y), normal(2, 3, 7),
+         torch.tensor([[1, 0, 6], [2, 5, 1]]))
+    shares = torch.softmax(normal(5, 4), 1).to(torch.float32).double()
+    case("cross_entropy/shares", lambda x, t: F.cross_entropy(x, t.detach(), WEIGHTS, label_smoothing=0.2), x, shares)
+
+
 if __name__ == "__main__":
-    write("functions_loss.safetensors", (label_cases, binary_cases, probability_cases, regression_cases, pair_cases))
+    write("functions_loss.safetensors", (label_cases, binary_cases, probability_cases, regression_cases, pair_cases,
+                                       cross_entropy_cases))

@@ -128,6 +128,26 @@ std::vector<FunctionCase> classification_cases() {
   };
 }
 
+std::vector<FunctionCase> cross_entropy_cases() {
+  const auto weighted = [](const char* name, const CrossEntropyOptions& options) {
+    return FunctionCase{name, [=](const Inputs& in) {
+                          CrossEntropyOptions all = options;
+                          all.class_weights = weights(in[0]);
+                          return cross_entropy(in[0], in[1], all);
+                        }};
+  };
+  return {
+      two("cross_entropy", cross_entropy, CrossEntropyOptions{}),
+      two("cross_entropy/sum", cross_entropy, with(CrossEntropyOptions{}, total)),
+      two("cross_entropy/none", cross_entropy, with(CrossEntropyOptions{}, none)),
+      weighted("cross_entropy/weights", {.label_smoothing = 0.1, .ignore_index = 0}),
+      two("cross_entropy/smoothed", cross_entropy,
+          CrossEntropyOptions{.label_smoothing = 0.3, .reduction = none}),
+      two("cross_entropy/dims", cross_entropy, CrossEntropyOptions{}),
+      weighted("cross_entropy/shares", {.label_smoothing = 0.2}),
+  };
+}
+
 std::vector<FunctionCase> regression_cases() {
   return {
       two("mse_loss", mse_loss, LossOptions{}),
@@ -176,7 +196,7 @@ std::vector<FunctionCase> pair_cases() {
 
 std::vector<FunctionCase> loss_cases() {
   std::vector<FunctionCase> list = classification_cases();
-  for (const auto& part : {regression_cases(), pair_cases()}) {
+  for (const auto& part : {cross_entropy_cases(), regression_cases(), pair_cases()}) {
     list.insert(list.end(), part.begin(), part.end());
   }
   return list;
