@@ -1,6 +1,5 @@
 // Functions of two operands that broadcast, the choice between two, and the broadcast by itself.
-#include <adret/core/cpu/dispatch.h>
-#include <adret/core/cpu/grain.h>
+#include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
@@ -20,34 +19,26 @@ template <class T, class R, class F>
 void binary_run(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* y, int64_t n, F f) {
   // Only floats are worth the copies of the loop that vectorise.
   if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, R>) {
-    if (a_stride == 1 && b_stride == 1) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
-      return;
-    }
+    if (a_stride == 1 && b_stride == 1) return map_run(n, y, f, a, b);
     if (a_stride == 1 && b_stride == 0) {
-      const T value = *b;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], value);
-      return;
+      return map_run(
+          n, y, [f, value = *b](T x) { return f(x, value); }, a);
     }
     if (a_stride == 0 && b_stride == 1) {
-      const T value = *a;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(value, b[i]);
-      return;
+      return map_run(
+          n, y, [f, value = *a](T x) { return f(value, x); }, b);
     }
   }
   for (int64_t i = 0; i < n; ++i) y[i] = f(a[i * a_stride], b[i * b_stride]);
 }
 
 template <class T, class R, class F>
-void binary(const kernels::Binary& call, F f) {
+void binary(const kernels::Binary& call, F f, int64_t grain = memory_grain) {
   const auto nest = broadcast_nest<2>(call.y.shape, {call.a.shape, call.b.shape});
   const auto strides = nest.inner_strides();
   const T *a = call.a.as<T>(), *b = call.b.as<T>();
   R* y = call.y.as<R>();
-  nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
+  nest.parallel_runs(grain, [&](int64_t first, const auto& offsets, int64_t length) {
     binary_run(a + offsets[0], strides[0], b + offsets[1], strides[1], y + first, length, f);
   });
 }
@@ -139,7 +130,8 @@ void run_arithmetic(const kernels::Binary& call) {
       });
     case BinaryOp::atan2:
       if constexpr (is_float) {
-        return binary<T, T>(call, [](T a, T b) { return std::atan2(a, b); });
+        return binary<T, T>(
+            call, [](T a, T b) { return cpu::atan2(a, b); }, math_grain);
       }
       throw_not_floating(call.a.dtype, call.name);
     default: return;  // comparisons

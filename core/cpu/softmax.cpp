@@ -27,7 +27,7 @@ template <class T>
 void forward_row(const T* x, T* y, int64_t n, bool log) {
   const T largest = reduce_row<Max<T>>(x, n);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = cpu::exp(x[i] - largest);
+  for (int64_t i = 0; i < n; ++i) y[i] = exp_down(x[i] - largest);
   finish_row(x, y, n, largest, reduce_row<Sum<T>>(y, n), log);
 }
 
@@ -40,7 +40,7 @@ void forward_columns(const T* x, T* y, int64_t length, int64_t stride, int64_t w
   for (int64_t row = 0; row < length; ++row) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < width; ++c) {
-      y[row * stride + c] = cpu::exp(x[row * stride + c] - largest[c]);
+      y[row * stride + c] = exp_down(x[row * stride + c] - largest[c]);
     }
   }
   reduce_rows<Sum<T>>(y, length, stride, width, sum);
@@ -62,7 +62,7 @@ T weight(T y, T dy, bool log) {
 }
 template <class T>
 T gradient(T y, T dy, T sum, bool log) {
-  return log ? dy - cpu::exp(y) * sum : y * (dy - sum);
+  return log ? dy - exp_down(y) * sum : y * (dy - sum);
 }
 
 template <class T>
