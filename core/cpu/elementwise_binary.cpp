@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 namespace adret::cpu {
@@ -166,21 +167,55 @@ void run(const kernels::Binary& call) {
   }
 }
 
+namespace {
+
+// chosen ? a : b of unsigned integers, without a branch.
+template <class T>
+T select(uint8_t chosen, T a, T b) {
+  const T mask = T(0 - T(chosen));
+  return T((a & mask) | (b & T(~mask)));
+}
+
+// y = chosen ? a : b over one run, for strides of 0 and 1; y may be a or b.
+template <class T>
+void select_run(const uint8_t* chosen, int64_t chosen_stride, const T* a, int64_t a_stride,
+                const T* b, int64_t b_stride, T* y, int64_t n) {
+  if (chosen_stride == 0) {
+    const T* from = *chosen ? a : b;
+    if ((*chosen ? a_stride : b_stride) == 0) {
+      std::fill_n(y, n, *from);
+    } else if (from != y) {
+      std::memmove(y, from, size_t(n) * sizeof(T));
+    }
+  } else if (a_stride == 1 && b_stride == 1) {
+    map_run(
+        n, y, [](uint8_t c, T v, T w) { return select(c, v, w); }, chosen, a, b);
+  } else if (a_stride == 1) {
+    map_run(
+        n, y, [w = *b](uint8_t c, T v) { return select(c, v, w); }, chosen, a);
+  } else if (b_stride == 1) {
+    map_run(
+        n, y, [v = *a](uint8_t c, T w) { return select(c, v, w); }, chosen, b);
+  } else {
+    map_run(
+        n, y, [v = *a, w = *b](uint8_t c) { return select(c, v, w); }, chosen);
+  }
+}
+
+}  // namespace
+
 void run(const kernels::Select& call) {
   const auto nest =
       broadcast_nest<3>(call.y.shape, {call.condition.shape, call.a.shape, call.b.shape});
   const auto strides = nest.inner_strides();
-  const bool* condition = call.condition.as<bool>();
+  const auto* condition = reinterpret_cast<const uint8_t*>(call.condition.as<bool>());  // 0 or 1
   dispatch_size(call.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *a = call.a.as<T>(), *b = call.b.as<T>();
     T* y = call.y.as<T>();
     nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
-      const bool* chosen = condition + offsets[0];
-      const T *from_a = a + offsets[1], *from_b = b + offsets[2];
-      for (int64_t i = 0; i < length; ++i) {
-        y[first + i] = chosen[i * strides[0]] ? from_a[i * strides[1]] : from_b[i * strides[2]];
-      }
+      select_run(condition + offsets[0], strides[0], a + offsets[1], strides[1], b + offsets[2],
+                 strides[2], y + first, length);
     });
   });
 }
