@@ -3,8 +3,11 @@
 
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
+#include <adret/core/cpu/vector.h>
 #include <adret/core/kernels/elementwise.h>
 #include <adret/core/thread_pool.h>
+
+#include <algorithm>
 
 namespace adret::cpu {
 
@@ -14,6 +17,18 @@ template <class To, class F, class... From>
 [[gnu::flatten]] void map_run(int64_t n, To* y, F f, const From*... x) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
+}
+
+// The same for rows that are short and end anywhere: the last elements are a vector too, which
+// overlaps the one before and is computed first, as y may be an x.
+template <class To, class F, class... From>
+void map_row(int64_t n, To* y, F f, const From*... x) {
+  constexpr int64_t width = lanes<To>;
+  if (n < width) return map_run(n, y, f, x...);
+  To last[width];
+  map_run(width, last, f, (x + n - width)...);
+  map_run(n / width * width, y, f, x...);
+  std::copy_n(last, width, y + n - width);
 }
 
 // y = f(x) at every place; y may be x.

@@ -27,7 +27,7 @@ T mish_slope(T x) {
 template <class T>
 T softplus(T x, T alpha, T threshold) {
   const T z = alpha * x;
-  const T value = ((z > 0 ? z : T(0)) + cpu::log1p(cpu::exp(-std::fabs(z)))) / alpha;
+  const T value = ((z > 0 ? z : T(0)) + cpu::log1p(exp_down(-std::fabs(z)))) / alpha;
   return z > threshold ? x : (x == x ? value : x);
 }
 template <class T>
@@ -78,7 +78,7 @@ void run_in(const kernels::Unary& call) {
       return light([](T x) { return x <= 0 ? T(0) : (x >= 6 ? T(6) : x); });  // keeps NaN
     case UnaryOp::sigmoid: return heavy([](T x) { return cpu::sigmoid(x); });
     case UnaryOp::tanh: return heavy([](T x) { return cpu::tanh(x); });
-    case UnaryOp::gelu: return heavy([](T x) { return x * normal_cdf(x); });
+    case UnaryOp::gelu: return heavy([](T x) { return cpu::gelu(x); });
     case UnaryOp::gelu_tanh: return heavy([](T x) { return gelu_tanh(x); });
     case UnaryOp::silu: return heavy([](T x) { return x * cpu::sigmoid(x); });
     case UnaryOp::mish:
@@ -88,7 +88,8 @@ void run_in(const kernels::Unary& call) {
       });
     case UnaryOp::softplus: return heavy([=](T x) { return softplus(x, alpha, beta); });
     case UnaryOp::elu:
-      return heavy([=](T x) { return beta * (x > 0 ? x : alpha * cpu::expm1(x)); });
+      return heavy(
+          [=](T x) { return beta * choose(x > 0, x, alpha * expm1_down(x > 0 ? T(0) : x)); });
     case UnaryOp::leaky_relu: return light([=](T x) { return choose(x > 0, x, alpha * x); });
     case UnaryOp::hardsigmoid: return light([](T x) { return hardsigmoid(x); });
     case UnaryOp::hardswish: return light([](T x) { return x * hardsigmoid(x); });
@@ -111,13 +112,14 @@ void run_backward_in(const kernels::UnaryBackward& call) {
     case UnaryOp::relu6: return light([](T y, T dy) { return y <= 0 || y >= 6 ? T(0) : dy; });
     case UnaryOp::sigmoid: return light([](T y, T dy) { return dy * (y * (1 - y)); });
     case UnaryOp::tanh: return light([](T y, T dy) { return dy * (1 - y * y); });
-    case UnaryOp::gelu: return slope([](T x) { return normal_cdf(x) + x * normal_density(x); });
+    case UnaryOp::gelu: return slope([](T x) { return gelu_slope(x); });
     case UnaryOp::gelu_tanh: return slope([](T x) { return gelu_tanh_slope(x); });
     case UnaryOp::silu: return slope([](T x) { return silu_slope(x); });
     case UnaryOp::mish: return slope([](T x) { return mish_slope(x); });
     case UnaryOp::softplus: return slope([=](T x) { return softplus_slope(x, alpha, beta); });
     case UnaryOp::elu:
-      return slope([=](T x) { return beta * (x > 0 ? T(1) : alpha * cpu::exp(x)); });
+      return slope(
+          [=](T x) { return beta * choose(x > 0, T(1), alpha * exp_down(x > 0 ? T(0) : x)); });
     case UnaryOp::leaky_relu:
       return light([=](T x, T dy) { return choose(x > 0, dy, alpha * dy); });
     case UnaryOp::hardsigmoid:

@@ -1,12 +1,12 @@
 // Functions of two operands that broadcast, the choice between two, and the broadcast by itself.
-#include <adret/core/cpu/dispatch.h>
-#include <adret/core/cpu/grain.h>
+#include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/vector_math.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 namespace adret::cpu {
@@ -20,34 +20,26 @@ template <class T, class R, class F>
 void binary_run(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* y, int64_t n, F f) {
   // Only floats are worth the copies of the loop that vectorise.
   if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, R>) {
-    if (a_stride == 1 && b_stride == 1) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
-      return;
-    }
+    if (a_stride == 1 && b_stride == 1) return map_run(n, y, f, a, b);
     if (a_stride == 1 && b_stride == 0) {
-      const T value = *b;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], value);
-      return;
+      return map_run(
+          n, y, [f, value = *b](T x) { return f(x, value); }, a);
     }
     if (a_stride == 0 && b_stride == 1) {
-      const T value = *a;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] = f(value, b[i]);
-      return;
+      return map_run(
+          n, y, [f, value = *a](T x) { return f(value, x); }, b);
     }
   }
   for (int64_t i = 0; i < n; ++i) y[i] = f(a[i * a_stride], b[i * b_stride]);
 }
 
 template <class T, class R, class F>
-void binary(const kernels::Binary& call, F f) {
+void binary(const kernels::Binary& call, F f, int64_t grain = memory_grain) {
   const auto nest = broadcast_nest<2>(call.y.shape, {call.a.shape, call.b.shape});
   const auto strides = nest.inner_strides();
   const T *a = call.a.as<T>(), *b = call.b.as<T>();
   R* y = call.y.as<R>();
-  nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
+  nest.parallel_runs(grain, [&](int64_t first, const auto& offsets, int64_t length) {
     binary_run(a + offsets[0], strides[0], b + offsets[1], strides[1], y + first, length, f);
   });
 }
@@ -139,7 +131,8 @@ void run_arithmetic(const kernels::Binary& call) {
       });
     case BinaryOp::atan2:
       if constexpr (is_float) {
-        return binary<T, T>(call, [](T a, T b) { return std::atan2(a, b); });
+        return binary<T, T>(
+            call, [](T a, T b) { return cpu::atan2(a, b); }, math_grain);
       }
       throw_not_floating(call.a.dtype, call.name);
     default: return;  // comparisons
@@ -174,21 +167,55 @@ void run(const kernels::Binary& call) {
   }
 }
 
+namespace {
+
+// chosen ? a : b of unsigned integers, without a branch.
+template <class T>
+T select(uint8_t chosen, T a, T b) {
+  const T mask = T(0 - T(chosen));
+  return T((a & mask) | (b & T(~mask)));
+}
+
+// y = chosen ? a : b over one run, for strides of 0 and 1; y may be a or b.
+template <class T>
+void select_run(const uint8_t* chosen, int64_t chosen_stride, const T* a, int64_t a_stride,
+                const T* b, int64_t b_stride, T* y, int64_t n) {
+  if (chosen_stride == 0) {
+    const T* from = *chosen ? a : b;
+    if ((*chosen ? a_stride : b_stride) == 0) {
+      std::fill_n(y, n, *from);
+    } else if (from != y) {
+      std::memmove(y, from, size_t(n) * sizeof(T));
+    }
+  } else if (a_stride == 1 && b_stride == 1) {
+    map_run(
+        n, y, [](uint8_t c, T v, T w) { return select(c, v, w); }, chosen, a, b);
+  } else if (a_stride == 1) {
+    map_run(
+        n, y, [w = *b](uint8_t c, T v) { return select(c, v, w); }, chosen, a);
+  } else if (b_stride == 1) {
+    map_run(
+        n, y, [v = *a](uint8_t c, T w) { return select(c, v, w); }, chosen, b);
+  } else {
+    map_run(
+        n, y, [v = *a, w = *b](uint8_t c) { return select(c, v, w); }, chosen);
+  }
+}
+
+}  // namespace
+
 void run(const kernels::Select& call) {
   const auto nest =
       broadcast_nest<3>(call.y.shape, {call.condition.shape, call.a.shape, call.b.shape});
   const auto strides = nest.inner_strides();
-  const bool* condition = call.condition.as<bool>();
+  const auto* condition = reinterpret_cast<const uint8_t*>(call.condition.as<bool>());  // 0 or 1
   dispatch_size(call.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T *a = call.a.as<T>(), *b = call.b.as<T>();
     T* y = call.y.as<T>();
     nest.parallel_runs(memory_grain, [&](int64_t first, const auto& offsets, int64_t length) {
-      const bool* chosen = condition + offsets[0];
-      const T *from_a = a + offsets[1], *from_b = b + offsets[2];
-      for (int64_t i = 0; i < length; ++i) {
-        y[first + i] = chosen[i * strides[0]] ? from_a[i * strides[1]] : from_b[i * strides[2]];
-      }
+      select_run(condition + offsets[0], strides[0], a + offsets[1], strides[1], b + offsets[2],
+                 strides[2], y + first, length);
     });
   });
 }

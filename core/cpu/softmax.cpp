@@ -1,6 +1,6 @@
 // Softmax and its logarithm: along rows when the dimension is the last, else for many columns at
 // once.
-#include <adret/core/cpu/dispatch.h>
+#include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/lines.h>
 #include <adret/core/cpu/reduce_rows.h>
@@ -16,18 +16,20 @@ template <class T>
 void finish_row(const T* x, T* y, int64_t n, T largest, double sum, bool log) {
   if (log) {
     const T log_sum = T(std::log(sum));
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - largest - log_sum;
+    map_row(
+        n, y, [=](T v) { return v - largest - log_sum; }, x);
   } else {
     const T scale = T(1 / sum);
-    for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+    map_row(
+        n, y, [=](T v) { return v * scale; }, y);
   }
 }
 
 template <class T>
 void forward_row(const T* x, T* y, int64_t n, bool log) {
   const T largest = reduce_row<Max<T>>(x, n);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = cpu::exp(x[i] - largest);
+  map_row(
+      n, y, [=](T v) { return exp_down(v - largest); }, x);
   finish_row(x, y, n, largest, reduce_row<Sum<T>>(y, n), log);
 }
 
@@ -40,7 +42,7 @@ void forward_columns(const T* x, T* y, int64_t length, int64_t stride, int64_t w
   for (int64_t row = 0; row < length; ++row) {
 #pragma GCC ivdep
     for (int64_t c = 0; c < width; ++c) {
-      y[row * stride + c] = cpu::exp(x[row * stride + c] - largest[c]);
+      y[row * stride + c] = exp_down(x[row * stride + c] - largest[c]);
     }
   }
   reduce_rows<Sum<T>>(y, length, stride, width, sum);
@@ -62,7 +64,7 @@ T weight(T y, T dy, bool log) {
 }
 template <class T>
 T gradient(T y, T dy, T sum, bool log) {
-  return log ? dy - cpu::exp(y) * sum : y * (dy - sum);
+  return log ? dy - exp_down(y) * sum : y * (dy - sum);
 }
 
 template <class T>
@@ -83,13 +85,14 @@ void backward_columns(const T* y, const T* dy, T* dx, int64_t length, int64_t st
   }
 }
 
-template <class T>
-void backward_row(const T* y, const T* dy, T* dx, int64_t n, bool log) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = weight(y[i], dy[i], log);
+// The choice of function is a constant of each loop, or the logarithm's would be in both.
+template <bool LOG, class T>
+void backward_row(const T* y, const T* dy, T* dx, int64_t n) {
+  map_row(
+      n, dx, [](T v, T dv) { return weight(v, dv, LOG); }, y, dy);
   const T sum = T(reduce_row<Sum<T>>(dx, n));
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = gradient(y[i], dy[i], sum, log);
+  map_row(
+      n, dx, [=](T v, T dv) { return gradient(v, dv, sum, LOG); }, y, dy);
 }
 
 }  // namespace
@@ -118,7 +121,8 @@ void run(const kernels::SoftmaxBackward& call) {
     T* dx = call.dx.as<T>();
     lines.for_blocks([&](int64_t, int64_t at, int64_t width) {
       if (lines.inner == 1) {
-        backward_row(y + at, dy + at, dx + at, lines.length, call.log);
+        (call.log ? backward_row<true, T> : backward_row<false, T>)(y + at, dy + at, dx + at,
+                                                                    lines.length);
       } else {
         backward_columns(y + at, dy + at, dx + at, lines.length, lines.inner, width, call.log);
       }

@@ -161,8 +161,29 @@ inline SinCos wide_sincos(double x) {
           std::bit_cast<double>(std::bit_cast<uint64_t>(cos) ^ cos_sign)};
 }
 
-inline float near_sin(float x) { return float(wide_sincos(x).sin); }
-inline float near_cos(float x) { return float(wide_sincos(x).cos); }
+// sin(x) for x = n pi + r, with pi in two parts: of r, changed in sign for an odd n. `halves` is n,
+// or n - 1/2 for cos, and `shifted` has n in its lower bits.
+inline float sin_beyond(double x, double halves, double shifted) {
+  double r = multiply_add(halves, -0x1.921fb54442d18p1, x);
+  r = multiply_add(halves, -0x1.1a62633145c07p-53, r);
+  const double square = r * r;
+  const double p =
+      polynomial(square, square * square, -0.16666666626149623, 0.0083333311086025031,
+                 -0.00019840868209817643, 2.7525384419782467e-06, -2.3888909175412391e-08);
+  const uint64_t sign = std::bit_cast<uint64_t>(shifted) << 63;
+  return float(
+      std::bit_cast<double>(std::bit_cast<uint64_t>(multiply_add(p * square, r, r)) ^ sign));
+}
+
+inline float near_sin(float any) {
+  const double x = any, shifted = multiply_add(x, std::numbers::inv_pi, 0x1.8p52);
+  return sin_beyond(x, shifted - 0x1.8p52, shifted);
+}
+// sin(x + pi/2)
+inline float near_cos(float any) {
+  const double x = any, shifted = multiply_add(x, std::numbers::inv_pi, 0.5) + 0x1.8p52;
+  return sin_beyond(x, shifted - 0x1.8p52 - 0.5, shifted);
+}
 inline float near_tan(float x) {
   const SinCos both = wide_sincos(x);
   return float(both.sin / both.cos);

@@ -161,6 +161,40 @@ TEST(Binary, FindsAnglesOfAllPairs) {
   expect_angles<float16>(0x1p-10, -14, 14);
 }
 
+// The distance from the result that is rounded once; CUDA's atan2f has 3 ulp (CUDA Programming
+// Guide, mathematical functions).
+TEST(Binary, FindsAnglesWithinThreeUlp) {
+  const int64_t n = 100'000;
+  Values y = random_values(n, 9), x = random_values(n, 10);
+  const Guarded<float> left({n}, y), right({n}, x), out({n});
+  run(kernels::Binary{.a = left, .b = right, .y = out, .op = BinaryOp::atan2});
+  y = left.values();
+  x = right.values();
+  const Values found = out.values();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const float angle = float(std::atan2(y[i], x[i]));
+    const double ulp = double(std::nextafter(std::abs(angle), INFINITY)) - std::abs(angle);
+    ASSERT_LE(std::abs(found[i] - double(angle)), 3 * ulp) << y[i] << " " << x[i];
+  }
+}
+
+// Chunks and broadcast rows end anywhere: the rest of a run gives the bits of its vectors.
+TEST(Binary, GivesAnElementTheSameBitsAtAnyPlace) {
+  for (const BinaryOp op : {BinaryOp::atan2, BinaryOp::divide, BinaryOp::maximum}) {
+    const Values a = random_values(5, 11), b = random_values(5, 12);
+    const auto found = [&](int64_t n, size_t i) {
+      const Guarded<float> left({n}, Values(size_t(n), a[i])), right({n}, Values(size_t(n), b[i])),
+          out({n});
+      run(kernels::Binary{.a = left, .b = right, .y = out, .op = op});
+      return out.values();
+    };
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double alone = found(1, i)[0];
+      for (const int64_t n : {3, 8, 17, 70}) EXPECT_EQ(found(n, i), Values(size_t(n), alone));
+    }
+  }
+}
+
 template <class T>
 std::vector<T> binary(BinaryOp op, const std::vector<T>& a, const std::vector<T>& b) {
   const Tensor left = Tensor::from(a, {int64_t(a.size())}),

@@ -96,6 +96,7 @@ const UnaryCase unary_cases[] = {
     {UnaryOp::tanh, -10, 10, 3, [](double x) { return std::tanh(x); }},
     {UnaryOp::tanh, -0.7, 0.7, 3, [](double x) { return std::tanh(x); }},
     {UnaryOp::gelu, -5, 5, 8, [](double x) { return x * normal_cdf(x); }},
+    {UnaryOp::gelu, -7, -5, 8, [](double x) { return x * normal_cdf(x); }},
     {UnaryOp::silu, -20, 20, 4, [](double x) { return x / (1 + std::exp(-x)); }},
     {UnaryOp::mish, -20, 30, 4, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
     {UnaryOp::softsign, -9, 9, 2, [](double x) { return x / (1 + std::abs(x)); }},
@@ -203,6 +204,9 @@ TEST(Unary, HandlesSpecialValues) {
   expect_close(unary<float>(UnaryOp::exp, {-100}), {std::exp(-100.0)}, {.absolute = least}, "exp");
   expect_close(unary<float>(UnaryOp::log, {1e-40f}), {std::log(double(1e-40f))}, {.relative = 1e-7},
                "log");
+  // The far tail of the normal distribution keeps its digits.
+  expect_close(unary<float>(UnaryOp::gelu, {-9, -12.5}),
+               {-9 * normal_cdf(-9), -12.5 * normal_cdf(-12.5)}, {.relative = 1e-6}, "gelu");
 }
 
 // torch.nn.functional, PyTorch 1.13.
@@ -218,6 +222,10 @@ TEST(Unary, TakesTheParametersOfActivations) {
       f32, "logsigmoid");
   expect_close(unary<float>(UnaryOp::elu, x, 0.5, 2), {-0.9932620530, -0.6321205588, 0, 1, 60, nan},
                f32, "elu");
+  const Values left{-1e-6, -0.01, -0.3, -0.35, -17, -80, -inf};  // expm1 keeps what is small
+  Values expected;
+  for (double v : left) expected.push_back(std::expm1(double(float(v))));
+  expect_close(unary<float>(UnaryOp::elu, left, 1, 1), expected, f32, "elu");
   expect_close(unary<float>(UnaryOp::leaky_relu, x, 0.25), {-1.25, -0.25, 0, 0.5, 30, nan}, {},
                "leaky_relu");
   expect_close(unary<float>(UnaryOp::clamp, {-5, -1, 0, 2, inf, -inf, nan}, -1, 1.5),
