@@ -1,5 +1,5 @@
-// The pool of workers behind parallel_for: chunks are claimed one by one, and the calling thread
-// claims like any other.
+// The pool of workers behind parallel_for: chunks are claimed one by one, by each thread from its
+// own part of the loop first, and the calling thread claims like any other.
 #include <adret/core/error.h>
 #include <adret/core/thread_pool.h>
 #include <fmt/core.h>
@@ -63,16 +63,28 @@ struct Loop {
   }
 };
 
+// The chunks that one of the threads claims first. On a cache line of its own: it is written while
+// others read their neighbours.
+struct alignas(64) Part {
+  std::atomic<int64_t> unclaimed = 0;
+};
+
 // Note [Claiming chunks]
-// `unclaimed_` counts down; lowering it by a compare-and-swap is the claim of one chunk. The loop's
-// fields are written before `unclaimed_` is set (release) and read only after a claim (acquire).
-// The caller waits for `unfinished_` to become zero, so no claim outlives its loop, and a worker
-// that wakes up late finds nothing to claim or claims from the next loop, whichever is there.
+// Each thread has a part of the loop, the same share of every loop, so that what it wrote in one
+// kernel is in its own caches when it reads or overwrites it in the next; cores without a common
+// cache pass lines on slowly. Who is done with the own part helps with the others', so that nobody
+// waits for a thread that sleeps or is slow.
+//
+// A part's `unclaimed` counts down; lowering it by a compare-and-swap is the claim of one chunk.
+// The loop's fields are written before any `unclaimed` is set (release) and read only after a claim
+// (acquire). The caller waits for `unfinished_` to become zero, so no claim outlives its loop, and
+// a worker that wakes up late finds nothing to claim or claims from the next loop, whichever is
+// there.
 class ThreadPool {
  public:
   ThreadPool() { start(available_cores()); }
 
-  int num_threads() const { return worker_count_.load(std::memory_order_relaxed) + 1; }
+  int num_threads() const { return thread_count_.load(std::memory_order_relaxed); }
 
   void resize(int count) {
     const std::lock_guard lock(resizing_);
@@ -89,7 +101,7 @@ class ThreadPool {
     publish(loop);
     {
       const InlineLoops nested;
-      work();
+      work(0);
     }
     if (!spin_until([&] { return unfinished_.load(std::memory_order_acquire) == 0; })) {
       for (int64_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) {
@@ -105,15 +117,16 @@ class ThreadPool {
  private:
   void start(int count) {
     stopping_.store(false, std::memory_order_relaxed);
+    parts_ = std::vector<Part>(size_t(count));
     for (int i = 1; i < count; ++i) {
       try {
-        workers_.emplace_back([this] { worker_main(); });
+        workers_.emplace_back([this, i] { worker_main(i); });
       } catch (const std::system_error& error) {
         throw Error(fmt::format(
             "[set_num_threads] wanted {} threads, could not start number {}: {}; ask for fewer",
             count, i + 1, error.what()));
       }
-      worker_count_.store(i, std::memory_order_relaxed);
+      thread_count_.store(i + 1, std::memory_order_relaxed);
     }
   }
 
@@ -123,52 +136,67 @@ class ThreadPool {
     epoch_.notify_all();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
-    worker_count_.store(0, std::memory_order_relaxed);
+    thread_count_.store(1, std::memory_order_relaxed);
   }
 
   void publish(const Loop& loop) {
+    const int threads = num_threads();
     loop_ = loop;
     unfinished_.store(loop.chunks, std::memory_order_relaxed);
-    unclaimed_.store(loop.chunks, std::memory_order_release);
+    for (int i = 0; i < threads; ++i) {
+      parts_[size_t(i)].unclaimed.store(end_of_part(i) - end_of_part(i - 1),
+                                        std::memory_order_release);
+    }
     epoch_.fetch_add(1, std::memory_order_release);
     // Costs a system call only when workers are parked.
-    if (loop.chunks > worker_count_.load(std::memory_order_relaxed)) {
+    if (loop.chunks >= threads) {
       epoch_.notify_all();
     } else {
       for (int64_t i = 1; i < loop.chunks; ++i) epoch_.notify_one();
     }
   }
 
-  // Claims and runs chunks until none are left.
-  void work() {
-    int64_t left = unclaimed_.load(std::memory_order_relaxed);
-    while (left > 0) {
-      if (!unclaimed_.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
-                                            std::memory_order_relaxed)) {
+  // The chunk behind the last one of a part.
+  int64_t end_of_part(int part) const { return loop_.chunks * (part + 1) / num_threads(); }
+
+  // Claims and runs chunks until none are left, the thread's own first.
+  void work(int thread) {
+    const int threads = num_threads();
+    for (int i = 0; i < threads; ++i) work_on((thread + i) % threads);
+  }
+
+  void work_on(int part) {
+    std::atomic<int64_t>& unclaimed = parts_[size_t(part)].unclaimed;
+    int64_t done = 0;
+    for (int64_t left = unclaimed.load(std::memory_order_relaxed); left > 0;) {
+      if (!unclaimed.compare_exchange_weak(left, left - 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
         continue;
       }
-      run_chunk(loop_.chunks - left);
-      left = unclaimed_.load(std::memory_order_relaxed);
+      run_chunk(end_of_part(part) - left);
+      ++done;
+      left = unclaimed.load(std::memory_order_relaxed);
+    }
+    if (done > 0 && unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) {
+      unfinished_.notify_one();
     }
   }
 
   void run_chunk(int64_t chunk) {
-    if (!failed_.load(std::memory_order_relaxed)) {
-      try {
-        loop_.run(chunk);
-      } catch (...) {
-        if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
-      }
+    if (failed_.load(std::memory_order_relaxed)) return;
+    try {
+      loop_.run(chunk);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
     }
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 
-  void worker_main() {
+  void worker_main(int thread) {
     inline_loops = true;
     for (;;) {
       const uint32_t epoch = epoch_.load(std::memory_order_acquire);
       if (stopping_.load(std::memory_order_relaxed)) return;
-      work();
+      work(thread);
       const auto changed = [&] { return epoch_.load(std::memory_order_relaxed) != epoch; };
       if (!spin_until(changed)) epoch_.wait(epoch, std::memory_order_acquire);
     }
@@ -176,7 +204,8 @@ class ThreadPool {
 
   std::mutex resizing_;
   std::vector<std::thread> workers_;
-  std::atomic<int> worker_count_ = 0;
+  std::vector<Part> parts_;  // of each thread, the calling one's first
+  std::atomic<int> thread_count_ = 1;
   std::atomic<bool> stopping_ = false;
   std::atomic_flag busy_;
   Loop loop_;
@@ -184,7 +213,6 @@ class ThreadPool {
   std::exception_ptr error_;
   // Each on a cache line of its own: they are written while others spin on their neighbours.
   alignas(64) std::atomic<uint32_t> epoch_ = 0;
-  alignas(64) std::atomic<int64_t> unclaimed_ = 0;
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
 

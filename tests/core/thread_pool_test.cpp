@@ -3,6 +3,7 @@
 #include <adret/core/thread_pool.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -66,6 +67,21 @@ TEST_F(ThreadPoolTest, WorkersTakePartOnceTheyAreAwake) {
     if (arrived == 2) ++met;
   });
   EXPECT_EQ(met, 2);
+}
+
+TEST_F(ThreadPoolTest, EachThreadBeginsWithAPartOfItsOwn) {
+  set_num_threads(2);
+  std::atomic<int> arrived = 0;
+  std::array<std::atomic<bool>, 4> is_first{};
+  // The chunks that wait for each other are the first of each thread.
+  parallel_for(4, 1, [&](int64_t begin, int64_t) {
+    if (arrived++ >= 2) return;
+    is_first[size_t(begin)] = true;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (arrived < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  });
+  EXPECT_TRUE(is_first[0]);
+  EXPECT_TRUE(is_first[2]);
 }
 
 TEST_F(ThreadPoolTest, AnExceptionReachesTheCallerAndThePoolStaysUsable) {
