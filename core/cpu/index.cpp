@@ -5,6 +5,7 @@
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
 #include <adret/core/cpu/runs.h>
+#include <adret/core/cpu/vector.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
@@ -52,23 +53,63 @@ struct Layout {
   }
 };
 
-constexpr int64_t tile = 16;
-
-// y[i * y_stride + j] = x[i + j * x_stride], in tiles whose lines of x stay in the cache until
-// used.
+// Vectors and rows of a square that registers transpose.
 template <class T>
-void transpose(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows,
-               int64_t columns) {
-  for (int64_t j0 = 0; j0 < columns; j0 += tile) {
-    const int64_t j1 = std::min(columns, j0 + tile);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = j0; j < j1; ++j) y[i * y_stride + j] = x[i + j * x_stride];
+inline constexpr int square = std::min(lanes<T>, 16);
+
+// y[i * y_stride + j] = x[i + j * x_stride] for a square, but for the first `done` i. Each round
+// interleaves the halves, so that what differs in the highest bit of its place comes together.
+template <class T>
+void transpose_square(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t done) {
+  constexpr int n = square<T>;
+  using V = typename VectorOfLanes<T, n>::type;
+  V low, high;
+  for (int i = 0; i < n; ++i) {
+    low[i] = T(i / 2 + (i % 2 ? n : 0));
+    high[i] = T(low[i] + n / 2);
+  }
+  V v[n], mixed[n];
+#pragma GCC unroll 16
+  for (int j = 0; j < n; ++j) std::memcpy(&v[j], x + j * x_stride, sizeof(V));
+#pragma GCC unroll 4
+  for (int round = 1; round < n; round *= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < n / 2; ++k) {
+      mixed[2 * k] = __builtin_shuffle(v[k], v[k + n / 2], low);
+      mixed[2 * k + 1] = __builtin_shuffle(v[k], v[k + n / 2], high);
     }
+#pragma GCC unroll 16
+    for (int k = 0; k < n; ++k) v[k] = mixed[k];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < n; ++i) {
+    if (i >= done) std::memcpy(y + i * y_stride, &v[i], sizeof(V));
   }
 }
 
-// The last dimension of y and the one along which x is dense are transposed, a strip of `tile` rows
-// at a time; the others and the strips are looped over.
+// The rows begin..end-1, one square high at most, of y[i * y_stride + j] = x[i + j * x_stride].
+// The last square of either direction covers some of what the one before it did.
+template <class T>
+void transpose_rows(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t begin,
+                    int64_t end, int64_t columns) {
+  constexpr int64_t n = square<T>;
+  if (end < n || columns < n) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t j = 0; j < columns; ++j) y[i * y_stride + j] = x[i + j * x_stride];
+    }
+    return;
+  }
+  const int64_t first = std::min(begin, end - n), done = begin - first;
+  x += first;
+  y += first * y_stride;
+  for (int64_t j = 0; j < columns; j += n) {
+    const int64_t column = std::min(j, columns - n);
+    transpose_square(x + column * x_stride, x_stride, y + column, y_stride, done);
+  }
+}
+
+// The last dimension of y and the one along which x is dense are transposed, a strip of rows at a
+// time; the others and the strips are looped over.
 template <class T>
 void permute(const kernels::Permute& call, const Layout& layout) {
   const T* x = call.x.as<T>();
@@ -79,18 +120,17 @@ void permute(const kernels::Permute& call, const Layout& layout) {
   for (size_t d = 0; d < last; ++d) {
     if (d != dense) outer.add(layout.size[d], {layout.x_stride[d], layout.y_stride[d]});
   }
-  const int64_t strips = chunk_count(rows, tile);
-  parallel_for(outer.total() * strips,
-               items_per_chunk(memory_grain, std::min(rows, tile) * columns),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t item = begin; item < end; ++item) {
-                   const auto offsets = outer.offsets(item / strips);
-                   const int64_t row = item % strips * tile;
-                   transpose(x + offsets[0] + row, layout.x_stride[last],
-                             y + offsets[1] + row * layout.y_stride[dense], layout.y_stride[dense],
-                             std::min(tile, rows - row), columns);
-                 }
-               });
+  const int64_t height = square<T>, strips = chunk_count(rows, height);
+  parallel_for(
+      outer.total() * strips, items_per_chunk(memory_grain, std::min(rows, height) * columns),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const auto offsets = outer.offsets(item / strips);
+          const int64_t row = item % strips * height;
+          transpose_rows(x + offsets[0], layout.x_stride[last], y + offsets[1],
+                         layout.y_stride[dense], row, std::min(rows, row + height), columns);
+        }
+      });
 }
 
 // Dimensions of y, from the one on along which x is dense, that are too short to be transposed: a
@@ -125,19 +165,17 @@ void permute_blocks(const kernels::Permute& call, const Layout& layout, int64_t 
 // Runs of x, dense, one after the other.
 void copy_rows(const kernels::Permute& call, const Layout& layout) {
   const int64_t length = layout.size[size_t(layout.rank - 1)];
-  const size_t size = size_of(call.y.dtype);
+  const auto size = int64_t(size_of(call.y.dtype));
   LoopNest<1> rows;
   for (size_t d = 0; d + 1 < size_t(layout.rank); ++d)
-    rows.add(layout.size[d], {layout.x_stride[d]});
+    rows.add(layout.size[d], {layout.x_stride[d] * size});
   const auto* x = call.x.as<std::byte>();
   auto* y = call.y.as<std::byte>();
-  parallel_for(rows.total(), items_per_chunk(memory_grain, length),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   copy_run(x + size_t(rows.offsets(row)[0]) * size,
-                            y + size_t(row * length) * size, size_t(length) * size);
-                 }
-               });
+  rows.parallel_runs(items_per_chunk(memory_grain, length),
+                     [&](int64_t first, const auto& from, int64_t count) {
+                       copy_runs(x + from[0], rows.inner_strides()[0], y + first * length * size,
+                                 length * size, count, size_t(length * size));
+                     });
 }
 
 // -- gathering -----------------------------------------------------------------------------------
@@ -212,16 +250,15 @@ void run(const kernels::Permute& call) {
 }
 
 void run(const kernels::CopyRuns& call) {
-  const size_t size = size_of(call.y.dtype), bytes = size_t(call.length) * size;
+  const auto size = int64_t(size_of(call.y.dtype)), bytes = call.length * size;
   if (bytes == 0) return;
-  const auto* x = call.x.as<std::byte>();
-  auto* y = call.y.as<std::byte>();
+  const int64_t x_step = call.x_stride * size, y_step = call.y_stride * size;
+  const std::byte* const x = call.x.as<std::byte>() + call.x_offset * size;
+  std::byte* const y = call.y.as<std::byte>() + call.y_offset * size;
   parallel_for(call.count, items_per_chunk(memory_grain, call.length),
                [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   copy_run(x + size_t(call.x_offset + i * call.x_stride) * size,
-                            y + size_t(call.y_offset + i * call.y_stride) * size, bytes);
-                 }
+                 copy_runs(x + begin * x_step, x_step, y + begin * y_step, y_step, end - begin,
+                           size_t(bytes));
                });
 }
 

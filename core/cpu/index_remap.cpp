@@ -112,13 +112,20 @@ void remap(const kernels::Remap& call) {
   const Sizes strides = plan.x_strides();
   const T value = T(call.remap.value);
   const bool moves_alike = inner.is_identity();
-  const auto copy_part = [&](const T* x, T* y, int64_t begin, int64_t end) {
-    if (!x) {
-      std::fill(y + begin, y + end, value);
-    } else if (moves_alike) {
-      copy_run(x + begin, y + begin, size_t(end - begin) * sizeof(T));
-    } else {
-      copy_row(inner, x, y, value, begin, end);
+  // Elements begin..end-1 of `count` rows.
+  const auto copy_parts = [&](const T* x, int64_t step, T* y, int64_t count, int64_t begin,
+                              int64_t end) {
+    if (x && moves_alike) {
+      return copy_runs(reinterpret_cast<const std::byte*>(x + begin), step * int64_t(sizeof(T)),
+                       reinterpret_cast<std::byte*>(y + begin), inner.y_size * int64_t(sizeof(T)),
+                       count, size_t(end - begin) * sizeof(T));
+    }
+    for (int64_t i = 0; i < count; ++i, y += inner.y_size) {
+      if (x) {
+        copy_row(inner, x + i * step, y, value, begin, end);
+      } else {
+        std::fill(y + begin, y + end, value);
+      }
     }
   };
   // The dimension around the rows is walked in runs, too.
@@ -138,10 +145,7 @@ void remap(const kernels::Remap& call) {
         const bool exists = from && run.from >= 0;
         const T* x = exists ? from + run.from * inner.x_size : nullptr;
         T* y = call.y.as<T>() + (row - start + run.first) * inner.y_size;
-        const int64_t step = exists ? run.step * inner.x_size : 0;
-        for (int64_t i = 0; i < run.length; ++i, x += step, y += inner.y_size) {
-          copy_part(x, y, begin, end);
-        }
+        copy_parts(x, run.step * inner.x_size, y, run.length, begin, end);
       });
       row += stop - start;
     }
@@ -151,10 +155,10 @@ void remap(const kernels::Remap& call) {
   parallel_for(rows * parts, items_per_chunk(memory_grain, std::min(inner.y_size, part_length)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t item = begin; item < end;) {
-                   const int64_t row = item % rows, part = item / rows * part_length;
-                   const int64_t last = std::min(rows, row + end - item);
-                   copy_rows(row, last, part, std::min(inner.y_size, part + part_length));
-                   item += last - row;
+                   const int64_t row = item / parts, part = item % parts * part_length;
+                   const int64_t count = parts == 1 ? end - item : 1;
+                   copy_rows(row, row + count, part, std::min(inner.y_size, part + part_length));
+                   item += count;
                  }
                });
 }

@@ -4,6 +4,7 @@
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/kernels/remap_plan.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace adret::cuda {
@@ -11,6 +12,7 @@ namespace adret::cuda {
 using kernels::RemapAxis;
 using kernels::RemapPlan;
 using kernels::RemapPreimages;
+using kernels::RemapRange;
 
 namespace {
 
@@ -73,25 +75,59 @@ __global__ void remap(const T* x, T* y, const __grid_constant__ Axes<Divisor> ax
   for (; i < count; i += step) y[i] = load(i);
 }
 
-// Vector i of dx, of n elements that move as one; most have one source.
+// Where the elements of dx come from. Places that only one place of dy leads to, all but those at
+// borders, are known by a range.
+template <class Divisor>
+struct Sources {
+  using Index = typename Divisor::Index;
+  Axes<Divisor> axes;
+  Index first[max_rank] = {}, count[max_rank] = {};
+  int64_t step[max_rank] = {};  // in dy
+
+  explicit Sources(const RemapPlan& plan) : axes(plan, &RemapAxis::x_size, plan.y_strides()) {
+    for (int d = 0; d < plan.rank; ++d) {
+      const RemapRange range = axes.axis[d].single();
+      first[d] = Index(range.begin);
+      count[d] = Index(range.end - range.begin);
+      step[d] = axes.axis[d].step * axes.stride[d];
+    }
+  }
+
+  // Whether element i has a single source that is known so, and where it is.
+  __device__ bool single(Index i, int64_t& at) const {
+    bool is_single = true;
+    at = 0;
+    axes.for_places(i, [&](int d, int64_t place) {
+      is_single &= Index(place) - first[d] < count[d];
+      at += (place - axes.axis[d].start) * step[d];
+    });
+    return is_single;
+  }
+};
+
+// Vector i of dx, of n elements that move as one, from any number of sources. Not inlined, as the
+// few at borders need it.
 template <class T, int n, class Divisor>
-__device__ Vector<T, n> sum_of_sources(const Vector<T, n>* dy, const Axes<Divisor>& axes,
-                                       typename Divisor::Index i) {
-  int64_t total = 1, only = 0;
-  axes.for_places(i, [&](int d, int64_t place) {
-    const RemapPreimages from = axes.axis[d].preimages(place);
-    total *= from.count;
-    only += from.places[0] * axes.stride[d];
-  });
-  if (total == 1) return dy[only];
+__device__ __noinline__ Vector<T, n> sum_of_sources(const Vector<T, n>* dy,
+                                                    const Axes<Divisor>& axes,
+                                                    typename Divisor::Index i) {
+  using Index = typename Divisor::Index;
   Vector<Accumulator<T>, n> sum{};
-  for (int64_t source = 0; source < total; ++source) {
-    int64_t rest = source, at = 0;
+  Index total = 1;
+  for (Index source = 0; source < total; ++source) {
+    Index rest = source, count = 1;
+    int64_t at = 0;
     axes.for_places(i, [&](int d, int64_t place) {
       const RemapPreimages from = axes.axis[d].preimages(place);
-      at += from[rest % from.count] * axes.stride[d];
-      rest /= from.count;
+      const Index own = Index(from.count);
+      count *= own;
+      if (own == 0) return;
+      const Index others = own == 1 ? rest : rest / own;
+      at += from[rest - others * own] * axes.stride[d];
+      rest = others;
     });
+    total = count;
+    if (total == 0) break;
     const Vector<T, n> other = dy[at];
 #pragma unroll
     for (int e = 0; e < n; ++e) sum.at[e] += widen<T>(other.at[e]);
@@ -104,12 +140,27 @@ __device__ Vector<T, n> sum_of_sources(const Vector<T, n>* dy, const Axes<Diviso
 
 template <class T, int n, class Divisor>
 __global__ void remap_backward(const Vector<T, n>* dy, Vector<T, n>* dx,
-                               const __grid_constant__ Axes<Divisor> axes,
+                               const __grid_constant__ Sources<Divisor> sources,
                                typename Divisor::Index count) {
   begin_kernel();
   using Index = typename Divisor::Index;
-  for (Index i = Index(first_item()); i < count; i += Index(all_threads())) {
-    dx[i] = sum_of_sources(dy, axes, i);
+  const Index step = Index(all_threads());
+  for (Index begin = Index(first_item()); begin < count; begin += move_unroll * step) {
+    Vector<T, n> loaded[move_unroll];
+    bool is_single[move_unroll];
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) {
+      const Index i = begin + u * step;
+      int64_t at;
+      is_single[u] = i < count && sources.single(i, at);
+      if (is_single[u]) loaded[u] = dy[at];
+    }
+#pragma unroll
+    for (int u = 0; u < move_unroll; ++u) {
+      const Index i = begin + u * step;
+      if (i >= count) break;
+      dx[i] = is_single[u] ? loaded[u] : sum_of_sources(dy, sources.axes, i);
+    }
   }
 }
 
@@ -117,11 +168,11 @@ template <class T, int n>
 void remap_backward_in(Context& context, const kernels::RemapBackward& call) {
   const RemapPlan plan(call.dx.shape, call.dy.shape, call.remap, n);
   const int64_t count = call.dx.numel() / n;
-  with_divisor(1, count, [&](auto divisor) {
+  // Sources are counted, too.
+  with_divisor(1, std::max(count, call.dy.numel() / n), [&](auto divisor) {
     using Divisor = decltype(divisor);
-    launch(context, remap_backward<T, n, Divisor>, grid_for(context, count),
-           call.dy.as<const Vector<T, n>>(), call.dx.as<Vector<T, n>>(),
-           Axes<Divisor>(plan, &RemapAxis::x_size, plan.y_strides()),
+    launch(context, remap_backward<T, n, Divisor>, grid_unrolled(context, count, move_unroll),
+           call.dy.as<const Vector<T, n>>(), call.dx.as<Vector<T, n>>(), Sources<Divisor>(plan),
            typename Divisor::Index(count));
   });
 }

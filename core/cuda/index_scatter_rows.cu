@@ -17,15 +17,15 @@ constexpr int ahead = 4;  // elements of a lane in flight
 constexpr int64_t shared_bytes = 48 << 10;
 
 // Adds the values of the warp's lanes to sums[index], those of one index in the order of the lanes.
-// The lowest of such lanes adds for all.
+// The lowest of such lanes adds for all. Lanes without an element have negative indices of their
+// own.
 template <class Sum>
-__device__ void add_in_order(Sum* sums, int64_t index, Sum value, bool exists) {
+__device__ void add_in_order(Sum* sums, int index, Sum value) {
   const int lane = int(threadIdx.x) % 32;
   constexpr unsigned all = ~0u;
-  // Lanes without an element are alone.
-  const unsigned alike = __match_any_sync(all, exists ? index : int64_t(-1) - lane);
+  const unsigned alike = __match_any_sync(all, index);
   unsigned others = alike & (alike - 1);
-  const bool is_lowest = exists && __ffs(int(alike)) - 1 == lane;
+  const bool is_lowest = index >= 0 && __ffs(int(alike)) - 1 == lane;
   const int most = __reduce_max_sync(all, unsigned(__popc(alike)));
   Sum sum = is_lowest ? sums[index] + value : Sum(0);
   for (int i = 1; i < most; ++i) {
@@ -37,6 +37,23 @@ __device__ void add_in_order(Sum* sums, int64_t index, Sum value, bool exists) {
   if (is_lowest) sums[index] = sum;
   __syncwarp();
 }
+
+// Those of a lane, 32 apart; their indices as they are, -1 behind the last element.
+template <class Sum>
+struct Elements {
+  int64_t index[ahead];
+  Sum value[ahead];
+
+  template <class T>
+  __device__ void load(const T* x, const Indices& indices, int64_t begin, int first, int sources) {
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) {
+      const int i = first + 32 * k + int(threadIdx.x) % 32;
+      index[k] = i < sources ? indices[begin + i] : -1;
+      value[k] = i < sources ? wide_of<T>(x[begin + i]) : Sum(0);
+    }
+  }
+};
 
 template <class T>
 __global__ void __launch_bounds__(32 * most_warps)
@@ -51,22 +68,21 @@ __global__ void __launch_bounds__(32 * most_warps)
   for (int64_t row = int64_t(blockIdx.x) * warps + warp; row < rows;
        row += int64_t(gridDim.x) * warps) {
     T* const to = y + row * size;
+    const int64_t begin = row * sources;
+    // The next elements are on their way while those before them, or the row of y, are waited for.
+    Elements<Sum> next;
+    next.load(x, indices, begin, 0, sources);
+#pragma unroll 4
     for (int i = lane; i < size; i += 32) sums[i] = adds ? wide_of<T>(to[i]) : Sum(0);
     __syncwarp();
-    const int64_t begin = row * sources;
     for (int first = 0; first < sources; first += 32 * ahead) {
-      int64_t index[ahead];
-      Sum value[ahead];
-#pragma unroll
-      for (int k = 0; k < ahead; ++k) {
-        const int i = first + 32 * k + lane;
-        index[k] = i < sources ? indices[begin + i] : -1;
-        value[k] = i < sources ? wide_of<T>(x[begin + i]) : Sum(0);
-      }
+      const Elements<Sum> own = next;
+      next.load(x, indices, begin, first + 32 * ahead, sources);
 #pragma unroll
       for (int k = 0; k < ahead; ++k) {
         if (first + 32 * k >= sources) break;
-        add_in_order(sums, index[k], value[k], index[k] >= 0 && index[k] < size);
+        const bool exists = own.index[k] >= 0 && own.index[k] < size;
+        add_in_order(sums, exists ? int(own.index[k]) : -1 - lane, own.value[k]);
       }
     }
     for (int i = lane; i < size; i += 32) to[i] = narrow_of<T>(sums[i]);

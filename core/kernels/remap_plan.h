@@ -12,15 +12,32 @@
 
 namespace adret::kernels {
 
-// Places of y that come from one place of x, in their order.
+// Places of y that come from one place of x, in their order. The list is indexed by constants, so
+// that a GPU keeps it in registers.
 struct RemapPreimages {
   int64_t count = 0;
   int64_t stride = 0;  // 0: the places are listed
   int64_t places[3] = {};
 
   constexpr int64_t operator[](int64_t i) const {
-    return stride ? places[0] + i * stride : places[i];
+    if (stride) return places[0] + i * stride;
+    return i == 0 ? places[0] : i == 1 ? places[1] : places[2];
   }
+  constexpr void add(int64_t place) {
+    if (count == 0) {
+      places[0] = place;
+    } else if (count == 1) {
+      places[1] = place;
+    } else {
+      places[2] = place;
+    }
+    ++count;
+  }
+};
+
+// Places begin..end-1.
+struct RemapRange {
+  int64_t begin = 0, end = 0;
 };
 
 // One dimension.
@@ -66,6 +83,30 @@ struct RemapAxis {
     }
   }
 
+  // Most of the places that only place (place - start) * step of y comes from, if not all.
+  constexpr RemapRange single() const {
+    if (y_size == 0 || (step != 1 && step != -1)) return {};
+    const int64_t last = start + step * (y_size - 1);
+    const int64_t low = std::min(start, last), high = std::max(start, last);  // of y, before rules
+    RemapRange range{std::max<int64_t>(0, low), std::min(x_size, high + 1)};
+    switch (mode) {
+      case PadMode::reflect:
+        range.begin = std::max(range.begin, 1 - low);
+        range.end = std::min(range.end, 2 * (x_size - 1) - high);
+        break;
+      case PadMode::replicate:
+        range.begin = std::max<int64_t>(range.begin, 1);
+        range.end = std::min(range.end, x_size - 1);
+        break;
+      case PadMode::circular:
+        range.begin = std::max(range.begin, high - x_size + 1);
+        range.end = std::min(range.end, low + x_size);
+        break;
+      default: break;
+    }
+    return range.begin < range.end ? range : RemapRange{};
+  }
+
   // Whether nothing changes along it.
   constexpr bool is_identity() const { return start == 0 && step == 1 && x_size == y_size; }
 
@@ -78,7 +119,7 @@ struct RemapAxis {
       if (way % step != 0) return;
       place = way / step;
     }
-    if (place >= 0 && place < y_size) found.places[found.count++] = place;
+    if (place >= 0 && place < y_size) found.add(place);
   }
   // Those of replicate: an end stands for all beyond it.
   constexpr RemapPreimages held(int64_t place) const {

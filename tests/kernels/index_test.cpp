@@ -68,6 +68,22 @@ TEST(Permute, MovesEveryDimensionOfAnyDtype) {
 }
 
 // Channels to squares of pixels and back, in pieces of 16 bytes where the channels allow it.
+// Whole squares of vectors, squares that overlap, and sides that are too short for one.
+template <class T>
+void expect_transposed() {
+  for (const Shape& shape : {Shape{16, 80}, {80, 16}, {31, 47}, {65, 97}, {7, 300}, {300, 7}}) {
+    expect_permuted<T>(shape, {1, 0});
+    expect_permuted<T>({2, shape[0], shape[1]}, {0, 2, 1});
+  }
+}
+
+TEST(Permute, TransposesSquaresOfAnySize) {
+  expect_transposed<uint8_t>();
+  expect_transposed<bfloat16>();
+  expect_transposed<float>();
+  expect_transposed<double>();
+}
+
 TEST(Permute, SpreadsBlocksOverLinesAndBack) {
   for (const int64_t factor : {2, 3, 4}) {
     for (const int64_t channels : {3, 4, 16}) {

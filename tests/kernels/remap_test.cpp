@@ -1,5 +1,6 @@
 // Padding, flipping, rolling and repeating, element by element.
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/remap_plan.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +73,29 @@ Problem random_problem(uint32_t seed) {
     p.remap.step[size_t(d)] = axis.step;
   }
   return p;
+}
+
+// Places that a kernel takes for those of a single source are such, and nearly all that are.
+TEST(Remap, KnowsMostPlacesOfASingleSource) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    const auto mode = PadMode(random() % 4);
+    const Axis a = random_axis(mode, random);
+    const kernels::RemapAxis axis{a.x, a.y, a.start, a.step, mode};
+    const kernels::RemapRange single = axis.single();
+    int64_t missed = 0;
+    for (int64_t place = 0; place < a.x; ++place) {
+      const kernels::RemapPreimages from = axis.preimages(place);
+      if (place < single.begin || place >= single.end) {
+        missed += from.count == 1;
+        continue;
+      }
+      ASSERT_EQ(from.count, 1) << seed;
+      ASSERT_EQ(from[0], (place - a.start) * a.step) << seed;
+    }
+    const bool may_miss = mode == PadMode::circular || std::abs(a.step) > 1;
+    EXPECT_LE(missed, may_miss ? a.x : 2) << seed;
+  }
 }
 
 // The place in x of each element of y; -1: outside.
