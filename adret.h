@@ -102,6 +102,7 @@
 #include <adret/layers/transformer.h>
 #include <adret/optim/adagrad.h>
 #include <adret/optim/adam.h>
+#include <adret/optim/clip.h>
 #include <adret/optim/lamb.h>
 #include <adret/optim/lbfgs.h>
 #include <adret/optim/lion.h>

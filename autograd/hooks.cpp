@@ -40,6 +40,13 @@ void remove_gradient_hook(const Tensor& x, int id) {
   structure_changed();
 }
 
+void move_gradient_hooks(const Tensor& from, const Tensor& to) {
+  Node *const old = node_of(from), *const leaf = node_of(to);
+  if (!old || !leaf || !old->hooks_) return;
+  leaf->hooks_ = std::move(old->hooks_);
+  structure_changed();
+}
+
 void GradientHooks::run(const Node& node, const GradientHooks& hooks,
                         std::vector<Tensor>& gradients) {
   const std::vector<Entry> entries = hooks.entries;  // one may add or remove hooks

@@ -28,6 +28,10 @@ int add_gradient_hook(const Tensor& x, GradientHook hook);
 // Does nothing for a number that is not there.
 void remove_gradient_hook(const Tensor& x, int id);
 
+// Hooks of the leaf `from` go over to the leaf `to`, which has taken its place, and keep their
+// numbers. Does nothing where either requires no gradient.
+void move_gradient_hooks(const Tensor& from, const Tensor& to);
+
 // Those of a node, each of one of its outputs.
 struct GradientHooks {
   struct Entry {

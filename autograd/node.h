@@ -63,6 +63,7 @@ class Node : public GraphNode {
   friend void attach(IntrusivePtr<Node>, std::span<const Tensor>, std::span<const Tensor>);
   friend int add_gradient_hook(const Tensor&, std::function<Tensor(const Tensor&)>);
   friend void remove_gradient_hook(const Tensor&, int);
+  friend void move_gradient_hooks(const Tensor& from, const Tensor& to);
 
   std::vector<Edge> edges_;
   std::vector<TensorSpec> output_specs_;

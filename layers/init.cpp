@@ -2,6 +2,7 @@
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/core/error.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/core/thread_pool.h>
@@ -105,6 +106,7 @@ void constant_(const Tensor& x, double value) {
 }
 
 void uniform_(const Tensor& x, double low, double high) {
+  for (const double end : {low, high}) check_holds("uniform_", end, x.dtype());
   const Tensor step = random::step_word(x.device());
   run(kernels::RandomUniform{
       .y = x, .step = step, .key = random::next(RandomStream::init), .low = low, .high = high});
@@ -113,6 +115,7 @@ void uniform_(const Tensor& x, double low, double high) {
 
 // Drawn on the CPU for every device, as RandomNormal says.
 void normal_(const Tensor& x, double mean, double std) {
+  for (const double number : {mean, std}) check_holds("normal_", number, x.dtype());
   const Tensor step = random::step_word(Device::cpu());
   const Tensor drawn = x.device().is_cpu() ? x : Tensor::empty(x.shape(), {.dtype = x.dtype()});
   run(kernels::RandomNormal{

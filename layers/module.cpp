@@ -1,4 +1,5 @@
 // Registration, names and state of modules and parameters.
+#include <adret/autograd/hooks.h>
 #include <adret/autograd/node.h>
 #include <adret/autograd/step_trace.h>
 #include <adret/core/tensor_view.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace adret {
 namespace {
@@ -49,9 +51,10 @@ void Parameter::replace(const Tensor& tensor) {
                     "the model before the optimizer is made, or write into it with copy_",
                     name, to_string(value.shape())));
   }
-  const bool learns = requires_grad();
-  value = tensor.defined() ? tensor.detach() : tensor;
+  const Tensor old = std::exchange(value, tensor.defined() ? tensor.detach() : tensor);
+  const bool learns = old.defined() && old.requires_grad();
   set_requires_grad(learns);
+  if (learns && value.defined()) move_gradient_hooks(old, value);
   master_ = mastered_ = Tensor();
 }
 

@@ -32,8 +32,8 @@ struct Parameter : std::enable_shared_from_this<Parameter> {
   bool requires_grad() const { return value.defined() && value.requires_grad(); }
   // Freezes the parameter, or lets it learn again.
   void set_requires_grad(bool requires_grad);
-  // Another value in another place; it learns if the old one did, the gradient is dropped. Throws
-  // Error when an optimizer owns the memory.
+  // Another value in another place; it learns if the old one did, and has its gradient hooks; the
+  // gradient is dropped. Throws Error when an optimizer owns the memory.
   void replace(const Tensor& tensor);
   // Of a 16-bit value the f32 elements that it is rounded from, for optimizers to update and files
   // to hold. Undefined for other dtypes, when there are none, and when the value was written to

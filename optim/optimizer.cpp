@@ -3,6 +3,7 @@
 #include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/optim/clip.h>
 #include <adret/optim/optimizer.h>
 #include <fmt/core.h>
 
@@ -130,56 +131,8 @@ void Optimizer::set_lr(double lr, size_t group) {
 
 // -- clipping -------------------------------------------------------------------------------------
 
-namespace {
-
-// Of a norm: which gradient is not, or that their squares overflow.
-std::string why_not_finite(const ParameterArena& arena) {
-  double largest = 0;
-  std::string name;
-  for (size_t i = 0; i < arena.parameters().size(); ++i) {
-    const Parameter& parameter = *arena.parameters()[i];
-    if (!arena.segment(i).active) continue;
-    const NoGrad no_grad;
-    for (const double element :
-         parameter.value.grad().to(DType::f64).to(Device::cpu()).to_vector<double>()) {
-      if (!std::isfinite(element)) {
-        return fmt::format(
-            "the gradient of \"{}\" {} is not finite; skip this step, or look for the first "
-            "operation that gives such values",
-            parameter.name, to_string(parameter.value.shape()));
-      }
-      if (std::abs(element) <= largest) continue;
-      largest = std::abs(element);
-      name = fmt::format("\"{}\" {}", parameter.name, to_string(parameter.value.shape()));
-    }
-  }
-  return fmt::format(
-      "every gradient is finite, up to {:.6g} in {}, but the sum of their squares is too large for "
-      "f64; make the loss smaller, or limit the elements with clip_value before",
-      largest, name);
-}
-
-}  // namespace
-
 Tensor Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
-  check_range("clip_norm", "max_norm", max_norm, 0, std::numeric_limits<double>::infinity());
-  const TensorOptions scalar{.dtype = DType::f64, .device = arena_.device()};
-  if (!arena_.collect()) return Tensor::zeros({}, scalar);
-  const Tensor total = Tensor::empty({}, scalar);
-  run(kernels::GradientNorm{
-      .grads = arena_.gradients(), .segments = arena_.segments(), .norm = total});
-  run(kernels::ClipByNorm{.grads = arena_.gradients(),
-                          .segments = arena_.segments(),
-                          .norm = total,
-                          .max_norm = max_norm});
-  arena_.bump_gradients();
-  if (options.error_if_nonfinite && !std::isfinite(total.item<double>())) {
-    throw Error(fmt::format(
-        "[clip_norm] the norm of the gradients is {}, so they cannot be scaled and are untouched: "
-        "{}",
-        total.item<double>(), why_not_finite(arena_)));
-  }
-  return total;
+  return adret::clip_norm({this}, max_norm, options);
 }
 
 void Optimizer::clip_value(double limit) {

@@ -1,6 +1,7 @@
 // A step that was not finite, made again with checks on.
 #include <adret/core/decorators/find_nonfinite.h>
 #include <adret/core/random.h>
+#include <adret/optim/clip.h>
 #include <adret/train/training_step.h>
 #include <fmt/format.h>
 
@@ -46,9 +47,7 @@ std::string TrainingStep::cause(const DataLoader& loader, const NotFinite& found
       }
     }
     if (!part_.last || options_.clip_norm <= 0) return {};
-    for (const ScheduledOptimizer& one : optimizers_) {
-      one.optimizer.clip_norm(options_.clip_norm, {.error_if_nonfinite = true});
-    }
+    clip_norm(all_of(optimizers_), options_.clip_norm, {.error_if_nonfinite = true});
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -55,10 +55,10 @@ void check_optimizers(size_t count, const TrainerOptions& options) {
         "[Trainer] the options have a schedule beside a list of optimizers, each of which has its "
         "own; put it into the list");
   }
-  if (count > 1 && (options.clip_norm > 0 || options.loss_scale)) {
+  if (count > 1 && options.loss_scale) {
     throw Error(
-        fmt::format("[Trainer] clip_norm and loss_scale want the gradients of all parameters in "
-                    "one optimizer, got {} optimizers; use one with several groups, or neither",
+        fmt::format("[Trainer] loss_scale wants the gradients of all parameters in one optimizer, "
+                    "got {} optimizers; use one with several groups, or train in bf16",
                     count));
   }
 }
@@ -83,8 +83,7 @@ Trainer::Trainer(Module& model, Optimizer& optimizer, TrainerOptions options)
 Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options)
     : model_(model), options_(checked(std::move(options))), optimizers_(std::move(optimizers)) {
   check_optimizers(optimizers_.size(), options_);
-  std::vector<Optimizer*> all;
-  for (const ScheduledOptimizer& one : optimizers_) all.push_back(&one.optimizer);
+  const std::vector<Optimizer*> all = all_of(optimizers_);
   if (options_.loss_scale) {
     scaler_.emplace(*all[0], *options_.loss_scale);
   } else if (options_.non_finite != NonFinite::unguarded) {

@@ -96,7 +96,7 @@ class Trainer {
   // Steps are made in the order of the list:
   //   Trainer trainer(model, {{sgd, cosine_lr(...)}, {muon, cosine_lr(...)}}, {.epochs = 5});
   // Throws Error for an empty list; for a schedule in the options, since each optimizer has its
-  // own; for clip_norm or loss_scale, which take all gradients together, with more than one.
+  // own; for a loss_scale, which is one optimizer's, with more than one.
   Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;

@@ -1,12 +1,19 @@
 // Forward, backward and the optimizers' step.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/core/random.h>
+#include <adret/optim/clip.h>
 #include <adret/train/training_step.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace adret {
+
+std::vector<Optimizer*> all_of(const std::vector<ScheduledOptimizer>& optimizers) {
+  std::vector<Optimizer*> all;
+  for (const ScheduledOptimizer& one : optimizers) all.push_back(&one.optimizer);
+  return all;
+}
 
 StepPart step_part(const DataLoader& loader, int64_t accumulate, int64_t epoch, int64_t number) {
   const int64_t batches = loader.batches(), steps = (batches + accumulate - 1) / accumulate;
@@ -35,7 +42,7 @@ TrainingStep::TrainingStep(Module& model, const std::vector<ScheduledOptimizer>&
             Results results = learn(inputs, targets, [](const Results&) {});
             std::vector<Tensor> list = {std::move(results.outputs), std::move(results.loss)};
             if (with_.guard) list.push_back(std::move(results.good));
-            list.insert(list.end(), results.norms.begin(), results.norms.end());
+            if (results.norm.defined()) list.push_back(std::move(results.norm));
             return list;
           },
           {.mode = options.mode}) {
@@ -57,13 +64,11 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
   const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
   if (!is_eager()) {
     const std::vector<Tensor> list = step_.run({inputs, targets}, variant_of(part));
-    const auto norms = list.begin() + (with_.guard ? 3 : 2);
-    const Results results{.outputs = list[0],
-                          .loss = list[1],
-                          .good = with_.guard ? list[2] : Tensor(),
-                          .norms = {norms, list.end()}};
-    add(batch, results, targets, statistics);
-    for (const Tensor& norm : results.norms) statistics.add_norm(batch, norm);
+    // A guard's good() or the norm, if either.
+    const Tensor third = list.size() > 2 ? list[2] : Tensor();
+    add(batch, {.outputs = list[0], .loss = list[1], .good = with_.guard ? third : Tensor()},
+        targets, statistics);
+    if (!with_.guard && third.defined()) statistics.add_norm(batch, third);
   } else if (with_.guard) {
     Results results = learn(inputs, targets, [](const Results&) {});
     if (!device.is_cpu()) results.good = results.good.clone();  // it is read late
@@ -71,8 +76,8 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
   } else {
     // So that what is bad need not reach the weights, where the host sees it at once.
     learn(inputs, targets, [&](const Results& results) {
-      if (results.norms.empty()) return add(batch, results, targets, statistics);
-      statistics.add_norm(batch, results.norms.back());
+      if (!results.norm.defined()) return add(batch, results, targets, statistics);
+      statistics.add_norm(batch, results.norm);
     });
   }
 }
@@ -119,13 +124,12 @@ TrainingStep::Results TrainingStep::learn(const Tensor& inputs, const Tensor& ta
 void TrainingStep::update(Results& results, const Look& look) {
   if (with_.scaler) with_.scaler->unscale();
   if (with_.guard) results.good = with_.guard->decide();
-  for (const ScheduledOptimizer& one : optimizers_) {
-    if (options_.clip_norm <= 0) break;
-    const Tensor norm = one.optimizer.clip_norm(options_.clip_norm);
+  if (options_.clip_norm > 0) {
+    const Tensor norm = clip_norm(all_of(optimizers_), options_.clip_norm);
     if (with_.guard) {
       results.good = with_.guard->add_norm(norm);
     } else {
-      results.norms.push_back(norm);
+      results.norm = norm;
       look(results);
     }
   }

@@ -13,6 +13,8 @@
 
 namespace adret {
 
+std::vector<Optimizer*> all_of(const std::vector<ScheduledOptimizer>& optimizers);
+
 // Which part of which step a batch is.
 struct StepPart {
   int64_t step = 0;   // of the run, from 0
@@ -53,18 +55,17 @@ class TrainingStep {
   std::string explain(const DataLoader& loader, const NotFinite& found);
 
  private:
-  // What a batch leaves to be read: outputs and loss, and good() of a guard or else the norms of
-  // clipped gradients.
+  // What a batch leaves to be read: outputs and loss, and good() of a guard or else, behind the
+  // last batch of a step, the norm of clipped gradients.
   struct Results {
-    Tensor outputs, loss, good;
-    std::vector<Tensor> norms;
+    Tensor outputs, loss, good = {}, norm = {};
   };
   using Look = std::function<void(const Results&)>;
   void add(const Batch& batch, const Results& results, const Tensor& targets,
            Statistics& statistics) const;
   Results forward(const Tensor& inputs, const Tensor& targets);
   void backward(const Tensor& loss);
-  // `look` sees the loss before it is walked backwards, and the norms before the weights change.
+  // `look` sees the loss before it is walked backwards, and the norm before the weights change.
   Results learn(const Tensor& inputs, const Tensor& targets, const Look& look);
   void update(Results& results, const Look& look);
   void set_rates(int64_t step);

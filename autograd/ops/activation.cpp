@@ -7,6 +7,7 @@
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
@@ -169,9 +170,11 @@ struct CurveBackward final : Node {
   SavedTensor x;
 };
 
-Tensor curve(const char* function, const Tensor& x, const Unary& call) {
+// `scalar` is of the user.
+Tensor curve(const char* function, const Tensor& x, const Unary& call, double scalar = 0) {
   const FunctionScope scope(function);
   check::floating(function, {"x", x});
+  check_holds(function, scalar, x.dtype());
   Tensor y = empty_like(x);
   run(Unary{.x = x, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
   record<CurveBackward>({y}, {x}, call, x);
@@ -192,7 +195,8 @@ Tensor hardswish(const Tensor& x) { return curve("hardswish", x, {.op = UnaryOp:
 Tensor softplus(const Tensor& x, const SoftplusOptions& options) {
   if (options.beta == 0) check::refuse("softplus", "beta is 0, wanted any other number");
   return curve("softplus", x,
-               {.op = UnaryOp::softplus, .alpha = options.beta, .beta = options.threshold});
+               {.op = UnaryOp::softplus, .alpha = options.beta, .beta = options.threshold},
+               options.beta);
 }
 
 // -softplus(-x) is softplus with beta = -1.
@@ -202,7 +206,7 @@ Tensor logsigmoid(const Tensor& x) {
 }
 
 Tensor elu(const Tensor& x, double alpha) {
-  return curve("elu", x, {.op = UnaryOp::elu, .alpha = alpha, .beta = 1});
+  return curve("elu", x, {.op = UnaryOp::elu, .alpha = alpha, .beta = 1}, alpha);
 }
 
 Tensor selu(const Tensor& x) {
@@ -211,7 +215,7 @@ Tensor selu(const Tensor& x) {
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return curve("leaky_relu", x, {.op = UnaryOp::leaky_relu, .alpha = slope});
+  return curve("leaky_relu", x, {.op = UnaryOp::leaky_relu, .alpha = slope}, slope);
 }
 
 Tensor hardtanh(const Tensor& x, double low, double high) {

@@ -14,7 +14,9 @@ Tensor divide(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
-// With a C++ scalar, in one pass each; +, -, * and / below are these.
+// With a C++ scalar, in one pass each; +, -, * and / below are these. Here and in affine,
+// reciprocal and pow it throws ShapeError for a finite scalar that would be infinite in the
+// tensor's dtype.
 Tensor add(const Tensor& a, double b);
 Tensor subtract(const Tensor& a, double b);
 Tensor subtract(double a, const Tensor& b);
@@ -31,7 +33,8 @@ Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // -1, 0 or 1; NaN stays NaN
 Tensor negative(const Tensor& x);
 // min(max(x, low), high); NaN stays NaN, and the derivative at the ends is 1. Throws ShapeError
-// unless low <= high, and for fractions as bounds of integers.
+// unless low <= high, for fractions as bounds of integers, and for a finite bound that would be the
+// result and infinite.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor square(const Tensor& x);
 // x to a constant power, and elementwise (the gradient of the exponent needs x >= 0).

@@ -5,6 +5,7 @@
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/saved_tensor.h>
+#include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
 
 #include <limits>
@@ -209,6 +210,8 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
   const FunctionScope scope("lerp");
+  check::floating("lerp", {"a", a});
+  check_holds("lerp", weight, a.dtype());
   return a + weight * (b - a);
 }
 

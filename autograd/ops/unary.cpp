@@ -6,14 +6,27 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <cmath>
+#include <initializer_list>
+
 namespace adret {
 namespace {
 
 using namespace kernels;
 
-Tensor unary(const char* function, check::Argument x, const Unary& call) {
+// A scalar takes the dtype of the tensor, in which it may not become infinite. Those of other
+// functions and of gradients are ours; 16 bits are computed in f32, so they may be large.
+void check_scalars(const char* function, std::initializer_list<double> scalars, DType dtype) {
+  const CurrentFunction now = current_function();
+  if (now.name != function || now.backward) return;
+  for (const double scalar : scalars) check_holds(function, scalar, dtype);
+}
+
+Tensor unary(const char* function, check::Argument x, const Unary& call,
+             std::initializer_list<double> scalars = {}) {
   const FunctionScope scope(function);
   check::floating(function, x);
+  check_scalars(function, scalars, x.tensor.dtype());
   Tensor y = empty_like(x.tensor);
   run(Unary{.x = x.tensor, .y = y, .op = call.op, .alpha = call.alpha, .beta = call.beta});
   return y;
@@ -30,22 +43,29 @@ Tensor integers(BinaryOp op, const Tensor& x, const Tensor& a, const Tensor& b) 
   return y;
 }
 
-// Of affine, and of sums and products with a scalar: `function` is what the user wrote.
-Tensor affine_of(const char* function, check::Argument x, double scale, double shift);
+struct Line {
+  double scale, shift;
+};
+
+// Of affine, and of sums and products with scalars: `function` and they are what the user wrote.
+Tensor affine_of(const char* function, check::Argument x, Line line,
+                 std::initializer_list<double> scalars = {});
 
 struct AffineBackward final : Node {
   AffineBackward(const char* function, double scale) : function(function), scale(scale) {}
   const char* name() const override { return function; }
   std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {scale == 1 ? grads[0] : affine_of(function, {"gradient", grads[0]}, scale, 0)};
+    return {scale == 1 ? grads[0] : affine_of(function, {"gradient", grads[0]}, {scale, 0})};
   }
   const char* function;
   double scale;
 };
 
-Tensor affine_of(const char* function, check::Argument x, double scale, double shift) {
-  Tensor y = unary(function, x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
-  record<AffineBackward>({y}, {x.tensor}, function, scale);
+Tensor affine_of(const char* function, check::Argument x, Line line,
+                 std::initializer_list<double> scalars) {
+  const Unary call{.op = UnaryOp::affine, .alpha = line.scale, .beta = line.shift};
+  Tensor y = unary(function, x, call, scalars);
+  record<AffineBackward>({y}, {x.tensor}, function, line.scale);
   return y;
 }
 
@@ -63,7 +83,7 @@ struct ReciprocalBackward final : Node {
 
 // numerator / x.
 Tensor reciprocal_of(const char* function, check::Argument x, double numerator) {
-  Tensor y = unary(function, x, {.op = UnaryOp::reciprocal, .alpha = numerator});
+  Tensor y = unary(function, x, {.op = UnaryOp::reciprocal, .alpha = numerator}, {numerator});
   record<ReciprocalBackward>({y}, {x.tensor}, function, x.tensor, y);
   return y;
 }
@@ -148,13 +168,24 @@ struct PowerBackward final : Node {
 }  // namespace
 
 Tensor affine(const Tensor& x, double scale, double shift) {
-  return affine_of("affine", {"x", x}, scale, shift);
+  return affine_of("affine", {"x", x}, {scale, shift}, {scale, shift});
 }
-Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, 1, b); }
-Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, 1, -b); }
-Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, -1, a); }
-Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, b, 0); }
-Tensor divide(const Tensor& a, double b) { return affine_of("divide", {"a", a}, 1 / b, 0); }
+Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, {1, b}, {b}); }
+Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, {1, -b}, {b}); }
+Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, {-1, a}, {a}); }
+Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, {b, 0}, {b}); }
+
+Tensor divide(const Tensor& a, double b) {
+  const double factor = 1 / b;
+  const DType computed = a.defined() ? wide_dtype(a) : DType::f64;
+  const bool overflows = std::isinf(computed == DType::f64 ? factor : double(float(factor)));
+  if (b != 0 && overflows) {
+    check::refuse("divide", fmt::format("the divisor {} is so small that 1 over it is infinite in "
+                                        "{}; divide by a tensor, or in two steps",
+                                        b, name(computed)));
+  }
+  return affine_of("divide", {"a", a}, {factor, 0}, {b});
+}
 Tensor divide(double a, const Tensor& b) { return reciprocal_of("divide", {"b", b}, a); }
 
 Tensor reciprocal(const Tensor& x, double numerator) {
@@ -201,7 +232,7 @@ Tensor negative(const Tensor& x) {
   const FunctionScope scope("negative");
   check::number("negative", {"x", x});
   if (!is_floating(x.dtype())) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
-  return affine_of("negative", {"x", x}, -1, 0);
+  return affine_of("negative", {"x", x}, {-1, 0});
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -220,6 +251,9 @@ Tensor clamp(const Tensor& x, double low, double high) {
     return integers(BinaryOp::minimum, x, integers(BinaryOp::maximum, x, x, bound(low)),
                     bound(high));
   }
+  // Bounds beyond the range bind nothing, but on the wrong side they would be the result.
+  if (low > 0) check_holds("clamp", low, x.dtype());
+  if (high < 0) check_holds("clamp", high, x.dtype());
   Tensor y = unary(x, {.op = UnaryOp::clamp, .alpha = low, .beta = high});
   record<ClampBackward>({y}, {x}, x, low, high);
   return y;
@@ -235,7 +269,7 @@ Tensor square(const Tensor& x) {
 }
 
 Tensor pow(const Tensor& x, double exponent) {
-  Tensor y = unary("pow", {"x", x}, {.op = UnaryOp::power, .alpha = exponent});
+  Tensor y = unary("pow", {"x", x}, {.op = UnaryOp::power, .alpha = exponent}, {exponent});
   record<PowerBackward>({y}, {x}, x, exponent);
   return y;
 }

@@ -1,18 +1,25 @@
 // Constants that a dtype cannot hold: refused with value and dtype, by every function that takes
 // one.
 #include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/pad.h>
 #include <adret/core/error.h>
 #include <adret/core/holds.h>
+#include <adret/layers/init.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
@@ -112,6 +119,76 @@ TEST(FillValues, OfInfinityAndOfWhatRoundsAreTaken) {
   const Tensor truth = Tensor::ones({1}, {.dtype = DType::boolean});
   expect_values(masked_fill(f16, truth, -inf), {1}, {-inf});
   expect_values(masked_fill(f16, truth, 0.1), {1}, {0.0999755859375});
+}
+
+// In every function with a scalar: a finite one never becomes infinite in silence.
+TEST(FillValues, OfScalarsAreRefusedByTheFunctionThatWasCalled) {
+  using Function = std::function<Tensor(const Tensor& x, double scalar)>;
+  const std::vector<std::pair<std::string, Function>> functions{
+      {"add", [](const Tensor& x, double c) { return x + c; }},
+      {"add", [](const Tensor& x, double c) { return c + x; }},
+      {"subtract", [](const Tensor& x, double c) { return x - c; }},
+      {"subtract", [](const Tensor& x, double c) { return c - x; }},
+      {"multiply", [](const Tensor& x, double c) { return x * c; }},
+      {"multiply", [](const Tensor& x, double c) { return c * x; }},
+      {"divide", [](const Tensor& x, double c) { return x / c; }},
+      {"divide", [](const Tensor& x, double c) { return c / x; }},
+      {"affine", [](const Tensor& x, double c) { return affine(x, c, 1); }},
+      {"affine", [](const Tensor& x, double c) { return affine(x, 1, c); }},
+      {"reciprocal", [](const Tensor& x, double c) { return reciprocal(x, c); }},
+      {"pow", [](const Tensor& x, double c) { return pow(x, c); }},
+      {"clamp", [](const Tensor& x, double c) { return clamp(x, std::abs(c), inf); }},
+      {"clamp", [](const Tensor& x, double c) { return clamp(x, -inf, -std::abs(c)); }},
+      {"hardtanh", [](const Tensor& x, double c) { return hardtanh(x, std::abs(c), inf); }},
+      {"elu", [](const Tensor& x, double c) { return elu(x, c); }},
+      {"leaky_relu", [](const Tensor& x, double c) { return leaky_relu(x, c); }},
+      {"softplus", [](const Tensor& x, double c) { return softplus(x, {.beta = c}); }},
+      {"lerp", [](const Tensor& x, double c) { return lerp(x, x, c); }},
+      {"full", [](const Tensor& x, double c) { return Tensor::full({}, c, {.dtype = x.dtype()}); }},
+      {"uniform_", [](const Tensor& x, double c) { return init::uniform_(x, 0, c), x; }},
+      {"normal_", [](const Tensor& x, double c) { return init::normal_(x, c, 1), x; }},
+  };
+  struct Case {
+    DType dtype;
+    double held, other;
+    std::string text;
+  };
+  for (const auto& [dtype, held, other, text] :
+       {Case{DType::f16, 65504, 1e5,
+             "value 100000 does not fit f16, which holds numbers up to 65504"},
+        Case{DType::bf16, 1e38, 3.4e38, "value 3.4e+38 does not fit bf16"},
+        Case{DType::f32, -1e38, -1e300, "value -1e+300 does not fit f32"},
+        Case{DType::f32, 1e38, 1e300, "value 1e+300 does not fit f32"}}) {
+    for (const auto& [name, function] : functions) {
+      const Tensor x = Tensor::ones({2}, {.dtype = dtype});
+      const bool one_sided = name == "clamp" || name == "hardtanh";
+      const std::string expected = one_sided ? "value " : text;  // of either sign
+      expect_error<ShapeError>([&] { return function(x, other); }, "[" + name + "] " + expected);
+      EXPECT_NO_THROW(function(x, held)) << name;
+      if (name != "uniform_" && name != "normal_") {
+        EXPECT_NO_THROW(function(x, inf)) << name;
+      }
+    }
+  }
+}
+
+TEST(FillValues, OfDivisorsMayBeSmallButNotOverflow) {
+  const Tensor half = Tensor::full({1}, 1e-3, {.dtype = DType::f16}), x = Tensor::ones({1});
+  EXPECT_NEAR((half / 1e-6).to(DType::f32).item(), 1000, 2);  // 1e6 is no f16
+  expect_error<ShapeError>(
+      [&] { return x / 1e-300; },
+      "[divide] the divisor 1e-300 is so small that 1 over it is infinite in f32");
+  EXPECT_EQ((x / 0).item(), inf);
+  EXPECT_EQ((x / inf).item(), 0);
+}
+
+// What functions and gradients do within is not the user's scalar.
+TEST(FillValues, OfGradientsAreComputedInF32) {
+  Tensor x = Tensor::full({1}, 1e-3, {.dtype = DType::f16});
+  x.set_requires_grad(true);
+  const Tensor y = x / 2e-5;
+  (y * 1e-4).backward();
+  EXPECT_NEAR(x.grad().to(DType::f32).item(), 5, 0.01);
 }
 
 // A bound beyond the range binds nothing.

@@ -1,6 +1,7 @@
 // Hooks of modules: before forward, and in backward.
 #include <adret/autograd/engine.h>
 #include <adret/autograd/grad_mode.h>
+#include <adret/autograd/hooks.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/layers/activation.h>
@@ -13,6 +14,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
@@ -205,6 +207,40 @@ TEST(Hooks, RefuseWhatDoesNotFit) {
   two.add_backward_hook([](Module&, const Tensors&, const Tensor&) { return Tensors(); });
   expect_error<Error>([&] { return two(a); },
                       "[Two] a backward hook needs a forward that returns one tensor");
+}
+
+// Hooks on a parameter stay, with their numbers, when its value is replaced.
+TEST(GradientHook, OfAParameterSurvivesConversions) {
+  SecondDevice second;
+  Linear layer(1, 1, {.bias = false});
+  int calls = 0;
+  const int first = add_gradient_hook(layer.weight.value, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  add_gradient_hook(layer.weight.value, [](const Tensor& gradient) { return gradient * 10.0; });
+  const auto expect_hooks = [&](int count, const Tensor& x) {
+    calls = 0;
+    layer.zero_grad();
+    sum(layer(x)).backward();
+    EXPECT_EQ(calls, count) << to_string(x.dtype());
+    EXPECT_EQ(layer.weight.value.grad().to(Device::cpu()).to(DType::f32).item(), 10);
+  };
+  expect_hooks(1, Tensor::ones({1, 1}));
+  for (const DType dtype : {DType::f64, DType::bf16, DType::f32}) {
+    layer.to(dtype);
+    expect_hooks(1, Tensor::ones({1, 1}, {.dtype = dtype}));
+  }
+  layer.to(Device::cuda());
+  expect_hooks(1, Tensor::ones({1, 1}, {.device = Device::cuda()}));
+  layer.to(Device::cpu());
+  layer.weight.replace(Tensor::full({1, 1}, 3));
+  expect_hooks(1, Tensor::ones({1, 1}));
+  remove_gradient_hook(layer.weight.value, first);
+  expect_hooks(0, Tensor::ones({1, 1}));
+  Linear clone = layer.clone();
+  sum(clone(Tensor::ones({1, 1}))).backward();
+  EXPECT_EQ(clone.weight.value.grad().item(), 1);  // a clone has no hooks
 }
 
 }  // namespace

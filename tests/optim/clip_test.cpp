@@ -1,10 +1,12 @@
 // Clipping of gradients, and norms that are not finite.
 #include <adret/core/error.h>
+#include <adret/optim/clip.h>
 #include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/support/expect_error.h"
 
@@ -69,6 +71,28 @@ TEST(ClipNorm, TellsAnOverflowOfTheNormFromGradientsThatAreNotFinite) {
       "sum of their squares is too large for f64; make the loss smaller, or limit "
       "the elements with clip_value before");
   EXPECT_EQ(model.b.value.grad().item<double>(), 1e155);
+}
+
+// An optimizer without gradients takes no part.
+TEST(ClipNorm, OfSeveralOptimizersIsOfAllGradients) {
+  Vectors model;
+  using Group = ParameterGroup<SgdOptions>;
+  Sgd first(std::vector<Group>{{{model.a.shared_from_this()}, {.lr = 1}}}),
+      second(std::vector<Group>{{{model.b.shared_from_this()}, {.lr = 1}}});
+  EXPECT_EQ(clip_norm({&first, &second}, 1).item<double>(), 0);
+  model.a.value.set_grad(Tensor::from({2.f, 3.f}, {2}));
+  EXPECT_DOUBLE_EQ(clip_norm({&second, &first}, 14).item<double>(), std::sqrt(13));
+  model.b.value.set_grad(Tensor::from({6.f}, {1}));
+  EXPECT_DOUBLE_EQ(clip_norm({&first, &second}, 3.5).item<double>(), 7);
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{1, 1.5}));
+  EXPECT_EQ(model.b.value.grad().to_vector(), (Values{3}));
+  model.b.value.set_grad(Tensor::from({NAN}, {1}));
+  expect_error<Error>(
+      [&] {
+        return clip_norm({&first, &second}, 1, {.error_if_nonfinite = true});
+      },
+      "the gradient of \"b\" (1,) is not finite");
+  expect_error<Error>([&] { return clip_norm({}, 1); }, "[clip_norm] the list of optimizers");
 }
 
 TEST(ClipValue, ClampsEachElement) {

@@ -134,16 +134,27 @@ TEST(SeveralOptimizers, AreAveragedAll) {
   EXPECT_EQ(two.model.right.value.item(), ((1 - 9) / 2.0 - 29) / 4 - 59 / 2.0);
 }
 
-TEST(SeveralOptimizers, RefuseWhatTakesAllGradientsTogether) {
+TEST(SeveralOptimizers, RefuseALossScale) {
   TwoOptimizers two;
-  const std::string message =
-      "[Trainer] clip_norm and loss_scale want the gradients of all parameters in one optimizer, "
-      "got 2 optimizers; use one with several groups, or neither";
-  const auto refused = [&](const TrainerOptions& options) {
-    return thrown<Error>([&] { Trainer(two.model, two.list(), options); });
-  };
-  EXPECT_EQ(refused({.clip_norm = 1}), message);
-  EXPECT_EQ(refused({.loss_scale = LossScaleOptions()}), message);
+  EXPECT_EQ(
+      thrown<Error>([&] { Trainer(two.model, two.list(), {.loss_scale = LossScaleOptions()}); }),
+      "[Trainer] loss_scale wants the gradients of all parameters in one optimizer, got 2 "
+      "optimizers; use one with several groups, or train in bf16");
+}
+
+// By the norm of all gradients together, guarded or not.
+TEST(SeveralOptimizers, ClipByOneNorm) {
+  for (const NonFinite non_finite : {NonFinite::stop, NonFinite::unguarded}) {
+    for (const StepMode mode : {StepMode::eager, StepMode::graph}) {
+      TwoOptimizers two;
+      Trainer(two.model, two.list(),
+              {.clip_norm = 1e-3, .non_finite = non_finite, .loss = mean_of_outputs, .mode = mode})
+          .fit(one_two_three());
+      // Gradients (g, g) become (1, 1) / 1000 / sqrt(2), and the rates are 1 and 10.
+      EXPECT_NEAR(two.model.left.value.item(), 1 - 3 * 1e-3 * 0.70710678, 1e-6);
+      EXPECT_NEAR(two.model.right.value.item(), 1 - 30 * 1e-3 * 0.70710678, 1e-5);
+    }
+  }
 }
 
 TEST(SeveralOptimizers, MayBeOneWithItsGradientsClipped) {

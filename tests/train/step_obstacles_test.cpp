@@ -150,14 +150,16 @@ TEST(StepObstacles, NamesCustomKernels) {
       }
     }
   };
-  EXPECT_THAT(refusal([](const Tensor& x) {
-                const Twice twice;
-                const Tensor y = Tensor::empty({2});
-                const TensorView in[] = {x}, out[] = {y};
-                run(kernels::Custom{.kernel = &twice, .in = in, .out = out});
-                return y;
-              }),
-              HasSubstr("it runs the custom kernel twice, which may be gone after the step"));
+  EXPECT_THAT(
+      refusal([](const Tensor& x) {
+        const Twice twice;
+        const Tensor y = Tensor::empty({2});
+        const TensorView in[] = {x}, out[] = {y};
+        run(kernels::Custom{.kernel = &twice, .in = in, .out = out});
+        return y;
+      }),
+      HasSubstr("it runs the custom kernel twice in the step, an object that may be gone after "
+                "the step; make it `static const`"));
 }
 
 TEST(StepObstacles, SaysThatOtherMemoryIsUsed) {
