@@ -18,7 +18,8 @@ namespace {
 // The innermost kept dimensions, if nothing is reduced inside them, are `width` outputs side by
 // side; every index of the reduced dimensions is then a row of `width` elements. Rows are cut into
 // chunks and columns into blocks by the sizes alone; the chunks' results are combined in order, so
-// the result has the same bits for any number of threads. Sums of f32 and f64 are kept in f64.
+// the result has the same bits for any number of threads. Sums are kept in f64, those of f32 as
+// Note [Sums of f32] says.
 
 constexpr int64_t block_width = 256;  // reduced together: their results stay in the L1 cache
 constexpr int64_t chunk_elements = 32768;
@@ -90,7 +91,7 @@ class Reduction {
     parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
       for (int64_t output = begin; output < end; ++output) {
         Result* first = partials + output * chunks * pitch;
-        reduce_rows<Op>(first + pitch, chunks - 1, pitch, columns(output), first);
+        reduce_rows<typename Op::Merge>(first + pitch, chunks - 1, pitch, columns(output), first);
         write(output, first);
       }
     });
@@ -104,7 +105,7 @@ class Reduction {
         items_per_chunk(math_grain, total + 1),
         [&](int64_t first, const auto& offsets, int64_t outputs) {
           for (int64_t i = 0; i < outputs; ++i) {
-            y_[first + i] = T(double(reduce_output(x_ + offsets[0] + i * stride)) / divisor_);
+            y_[first + i] = T(Op::finish(reduce_output(x_ + offsets[0] + i * stride), divisor_));
           }
         });
   }
@@ -129,19 +130,13 @@ class Reduction {
     const int64_t width = columns(output), stride = plan_.rows.inner_strides()[0];
     std::fill_n(result, width, Op::identity);
     plan_.rows.for_runs(first, last, [&](int64_t, const auto& offsets, int64_t rows) {
-      if (width == 1 && stride == 1) {
-        result[0] = Op::combine(result[0], reduce_row<Op>(x + offsets[0], rows));
-      } else if (stride == width && width < wide_width) {
-        reduce_narrow_rows<Op>(x + offsets[0], rows, width, result);
-      } else {
-        reduce_rows<Op>(x + offsets[0], rows, stride, width, result);
-      }
+      reduce_any_rows<Op>(x + offsets[0], rows, stride, width, result);
     });
   }
 
   void write(int64_t output, const Result* result) const {
     T* y = y_ + output / plan_.blocks() * plan_.width + column(output);
-    for (int64_t i = 0; i < columns(output); ++i) y[i] = T(double(result[i]) / divisor_);
+    for (int64_t i = 0; i < columns(output); ++i) y[i] = T(Op::finish(result[i], divisor_));
   }
 
   Plan plan_;

@@ -83,11 +83,13 @@ void expect_matches(ReduceOp op, const Shape& shape, uint32_t dims) {
   run(kernels::Reduce{.x = in, .y = out, .dims = dims, .op = op});
   const Expected expected = reference(op, x, shape, dims);
   const Values actual = out.values();
-  const double unit =
-      test_device() == TestDevice::cuda ? 4 * double(std::numeric_limits<T>::epsilon()) : 1e-15;
+  const double unit = test_device() == TestDevice::cuda
+                          ? 4 * double(std::numeric_limits<T>::epsilon())
+                          : (sizeof(T) == 4 ? 0x1p-24 : 1e-15);
   for (size_t i = 0; i < actual.size(); ++i) {
-    // The CPU keeps sums in f64: what is left is the rounding of the result, and a few units of
-    // f64. The GPU keeps them in T: a few units of its last place.
+    // The CPU keeps sums in f64: what is left is the rounding of the result and, of f32, half a
+    // unit of each pair's sum, of f64 a few units. The GPU keeps them in T: a few units of its
+    // last place.
     const bool is_sum = op != ReduceOp::max && op != ReduceOp::min;
     const double tolerance =
         is_sum ? std::abs(expected.value[i]) * double(std::numeric_limits<T>::epsilon()) +
@@ -156,6 +158,24 @@ TEST(Reduce, LosesNothingOverTenMillionOnes) {
   const std::vector<float> ones(10'000'000, 1.0f);
   EXPECT_EQ(reduce_all(ReduceOp::mean, ones), 1.0f);
   EXPECT_EQ(reduce_all(ReduceOp::sum, ones), 1e7f);
+}
+
+// Cubes have more bits than a pair's sum, which alone is rounded to f32.
+TEST(Reduce, SumsOfF32AreRightToHalfAUnitOfThePairs) {
+  ADRET_CPU_ONLY("a GPU's bound is wider");
+  for (const int64_t n : {64, 1'000, 200'000}) {
+    Values x = random_values(n, 5);
+    double total = 0, magnitude = 0;
+    for (double& v : x) {
+      v = double(float(v * v * v));
+      total += v;
+      magnitude += std::abs(v);
+    }
+    const Guarded<float> in({n}, x);
+    const Guarded<float> out({});
+    run(kernels::Reduce{.x = in, .y = out, .dims = 1, .op = ReduceOp::sum});
+    EXPECT_NEAR(out.values()[0], total, 0x1p-24 * (magnitude + std::abs(total)) + 1e-12);
+  }
 }
 
 TEST(Reduce, LetsNanWinWhereverItStands) {
