@@ -107,14 +107,15 @@ class Reduction {
   template <int width>
   void columns_of() {
     const int64_t across = extents_.inner / width;
-    constexpr int64_t most = (48 << 10) / int64_t(width * sizeof(Kept));  // of shared memory
+    // As large a block as 48 KiB of shared memory let be.
+    constexpr int most =
+        int(std::bit_floor(std::min<size_t>(1024, (48 << 10) / width / sizeof(Kept))));
     dim3 threads = column_threads(across, 256);
     const auto blocks = [&] { return extents_.outer * divide_up(across, threads.x); };
     if (blocks() < multiprocessors()) {
       // Few blocks: larger ones, and several for each column when its rows are still too many.
       constexpr int64_t loads = 32, most_chunks = 512;
-      const dim3 large =
-          column_threads(across, most < 1024 ? int(std::bit_floor(uint64_t(most))) : 1024);
+      const dim3 large = column_threads(across, most);
       if (extents_.rows <= loads * large.y) {
         threads = large;
       } else {
@@ -122,6 +123,10 @@ class Reduction {
         cut(extents_,
             std::min({divide_up(extents_.rows, loads / 4 * threads.y), wanted, most_chunks}));
       }
+    } else if (blocks() < 2 * multiprocessors()) {
+      // One or two for each multiprocessor: twice the threads, where they have enough to read.
+      const dim3 larger = column_threads(across, std::min(512, most));
+      if (extents_.rows >= 4 * reduce_unroll * int64_t(larger.y)) threads = larger;
     }
     Grid grid = grid_of(context_, blocks() * extents_.chunks, threads);
     grid.shared_bytes = size_t(threads.x * threads.y) * width * sizeof(Kept);
