@@ -3,6 +3,7 @@
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/reduce_parts.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
@@ -10,19 +11,8 @@
 #include <fmt/core.h>
 
 namespace adret {
-namespace {
 
-using namespace kernels;
-
-// What a reduction does to a shape.
-struct Reduced {
-  uint32_t dims = 0;  // bit i: dimension i is reduced
-  Shape kept;         // reduced dimensions have size 1
-  Shape squeezed;     // reduced dimensions are gone
-  int64_t count = 1;  // elements behind each result
-};
-
-Reduced infer(const char* function, const Shape& shape, const std::vector<int>& dims) {
+Reduced Reduced::of(const char* function, const Shape& shape, const std::vector<int>& dims) {
   Reduced result;
   if (dims.empty()) result.dims = (1u << shape.rank()) - 1;
   for (int dim : dims) {
@@ -42,6 +32,10 @@ Reduced infer(const char* function, const Shape& shape, const std::vector<int>& 
   }
   return result;
 }
+
+namespace {
+
+using namespace kernels;
 
 // Sum and mean.
 struct SumBackward final : Node {
@@ -108,7 +102,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
   check::floating(function, {"x", x});
-  const Reduced reduced = infer(function, x.shape(), options.dims);
+  const Reduced reduced = Reduced::of(function, x.shape(), options.dims);
   const bool extreme = op == ReduceOp::max || op == ReduceOp::min;
   if (extreme && reduced.count == 0) {
     check::refuse(function, fmt::format("no elements to choose from in {}", to_string(x.shape())));

@@ -14,6 +14,7 @@ void run(const kernels::UnaryBackward&);
 void run(const kernels::Binary&);
 void run(const kernels::Broadcast&);
 void run(const kernels::Reduce&);
+void run(const kernels::ReduceBackward&);
 void run(const kernels::Matmul&);
 void run(const kernels::LinearForward&);
 void run(const kernels::LinearBackwardInput&);

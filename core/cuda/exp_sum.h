@@ -9,14 +9,20 @@
 
 namespace adret::cuda {
 
-// sum is that of exp(x - pivot()). Infinities and NaN end up in it as in the plain formula.
-template <class A>
+// sum is that of exp(x - pivot()). Infinities and NaN end up in it as in the plain formula; with
+// `infinite`, an infinite element makes the sum infinite instead of NaN.
+template <class A, bool infinite = false>
 struct ExpSum {
   A largest = -INFINITY;
   A sum = 0;
 
   // Nothing larger than -inf yet: its exponentials are taken as they are, namely zero.
-  __device__ A pivot() const { return largest == A(-INFINITY) ? A(0) : largest; }
+  __device__ A pivot() const {
+    const bool none = largest == A(-INFINITY) || (infinite && largest == A(INFINITY));
+    return none ? A(0) : largest;
+  }
+  // The logarithm of the sum of exp(x).
+  __device__ A finish(A) const { return log(sum) + pivot(); }
 
   template <class T, int n>
   __device__ void add(const Vector<T, n>& x) {

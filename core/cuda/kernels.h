@@ -15,6 +15,7 @@ void run(Context&, const kernels::UnaryBackward&);
 void run(Context&, const kernels::Binary&);
 void run(Context&, const kernels::Broadcast&);
 void run(Context&, const kernels::Reduce&);
+void run(Context&, const kernels::ReduceBackward&);
 void run(Context&, const kernels::Matmul&);
 void run(Context&, const kernels::LinearForward&);
 void run(Context&, const kernels::LinearBackwardInput&);

@@ -1,30 +1,13 @@
 // The kernels of reductions: threads that share an output, and how they divide the work.
 #pragma once
 
-#include <adret/core/cuda/device_math.h>
 #include <adret/core/cuda/elementwise.h>
+#include <adret/core/cuda/reduce_kept.h>
 #include <adret/core/cuda/team.h>
 
-#include <cmath>
+#include <type_traits>
 
 namespace adret::cuda {
-
-// What is kept of the elements seen so far; a sum is a Total.
-template <class A>
-struct Product {
-  A value = 1;
-  __device__ void merge(const Product& other) { value *= other.value; }
-};
-template <class A>
-struct Largest {
-  A value = -A(INFINITY);
-  __device__ void merge(const Largest& other) { value = larger(value, other.value); }
-};
-template <class A>
-struct Smallest {
-  A value = A(INFINITY);
-  __device__ void merge(const Smallest& other) { value = smaller(value, other.value); }
-};
 
 // x as (outer, rows, inner), of which the rows are reduced. They are cut into chunks that are
 // results of their own: (outer, chunks, inner).
@@ -33,15 +16,25 @@ struct Extents {
   int64_t chunk_rows, chunks;
 };
 
-// Where the results go, divided by `divisor`: in the accumulator's type or in a 16-bit one.
-template <class A>
+// Where the results go: what was kept, if others will go on with it, else values in the
+// accumulator's type or in a 16-bit one, of sums after a division by `divisor`.
+template <class Kept, class A>
 struct Results {
   void* data;
   DType dtype;
   A divisor;
+  A* means = nullptr;    // those of Moments, if wanted
+  Kept* kept = nullptr;  // else the values are
 
-  __device__ void store(int64_t i, A value) const {
-    value /= divisor;
+  __device__ void store(int64_t i, const Kept& result) const {
+    if (kept) {
+      kept[i] = result;
+      return;
+    }
+    if constexpr (std::is_same_v<Kept, Moments<A>>) {
+      if (means) means[i] = result.mean;
+    }
+    const A value = value_of(result);
     if constexpr (std::is_same_v<A, float>) {
       if (dtype == DType::bf16) {
         static_cast<__nv_bfloat16*>(data)[i] = narrow<__nv_bfloat16>(value);
@@ -54,17 +47,36 @@ struct Results {
     }
     static_cast<A*>(data)[i] = value;
   }
+
+ private:
+  __device__ A value_of(const Kept& result) const {
+    if constexpr (requires { result.finish(divisor); }) {
+      return result.finish(divisor);
+    } else {
+      return result.value / divisor;
+    }
+  }
 };
+
+// Elements, or results of earlier launches, that a thread loads at once.
+template <class T>
+inline constexpr int reduce_vector = sizeof(T) < 16 ? 16 / int(sizeof(T)) : 1;
 
 inline constexpr int reduce_unroll = 4;
 
-// Merges the vectors at(first), at(first + step), ... before `end` into n kept values.
-template <class Kept, class T, int n, class At>
+// Takes the vectors at(first), at(first + step), ... before `end` into n kept values, each element
+// into its own; where they belong `together`, whole vectors into the first if that is what a Kept
+// prefers.
+template <bool together, class Kept, class T, int n, class At>
 __device__ inline void merge_vectors(Kept (&kept)[n], int64_t first, int64_t end, int64_t step,
                                      At at) {
   const auto merge = [&](const Vector<T, n>& vector) {
+    if constexpr (together && !std::is_same_v<T, Kept> && requires { kept[0].add(vector); }) {
+      kept[0].add(vector);
+    } else {
 #pragma unroll
-    for (int k = 0; k < n; ++k) kept[k].merge(Kept{widen(vector.at[k])});
+      for (int k = 0; k < n; ++k) take(kept[k], vector.at[k]);
+    }
   };
   int64_t i = first;
   for (; i + (reduce_unroll - 1) * step < end; i += reduce_unroll * step) {
@@ -91,8 +103,8 @@ __device__ inline Kept merged(Kept (&kept)[n]) {
 }
 
 // An output for each thread, for few elements of each.
-template <class Kept, class T>
-__global__ void reduce_each(const T* x, Extents extents, Results<Accumulator<T>> results) {
+template <class Kept, class T, class A>
+__global__ void reduce_each(const T* x, Extents extents, Results<Kept, A> results) {
   begin_kernel();
   const int64_t count = extents.outer * extents.inner;
   for (int64_t i = first_item(); i < count; i += all_threads()) {
@@ -100,15 +112,15 @@ __global__ void reduce_each(const T* x, Extents extents, Results<Accumulator<T>>
         count <= UINT32_MAX ? uint32_t(i) / uint32_t(extents.inner) : i / extents.inner;
     const T* const from = x + outer * (extents.rows - 1) * extents.inner + i;
     Kept kept[1];
-    merge_vectors<Kept, T, 1>(kept, 0, extents.rows, 1,
-                              [&](int64_t row) { return from + row * extents.inner; });
-    results.store(i, kept[0].value);
+    merge_vectors<true, Kept, T, 1>(kept, 0, extents.rows, 1,
+                                    [&](int64_t row) { return from + row * extents.inner; });
+    results.store(i, kept[0]);
   }
 }
 
 // Rows (inner = 1) of n * k elements, by `lanes` neighbours of a warp each.
-template <class Kept, class T, int n>
-__global__ void reduce_short_rows(const T* x, Extents extents, Results<Accumulator<T>> results,
+template <int n, class Kept, class T, class A>
+__global__ void reduce_short_rows(const T* x, Extents extents, Results<Kept, A> results,
                                   int lanes) {
   begin_kernel();
   const Lanes team(lanes);
@@ -120,20 +132,20 @@ __global__ void reduce_short_rows(const T* x, Extents extents, Results<Accumulat
     Kept kept[n];
     if (row < extents.outer) {
       const T* const from = x + row * extents.rows;
-      merge_vectors<Kept, T, n>(kept, team.rank(), extents.rows / n, lanes,
-                                [&](int64_t i) { return from + i * n; });
+      merge_vectors<true, Kept, T, n>(kept, team.rank(), extents.rows / n, lanes,
+                                      [&](int64_t i) { return from + i * n; });
     }
     const Kept total = team.reduce(merged(kept));
-    if (row < extents.outer && team.rank() == 0) results.store(row, total.value);
+    if (row < extents.outer && team.rank() == 0) results.store(row, total);
   }
 }
 
 // Chunks of rows (inner = 1) of any length and alignment, by a block each.
-template <class Kept, class T>
+template <class Kept, class T, class A>
 __global__ void __launch_bounds__(1024)
-    reduce_long_rows(const T* x, Extents extents, Results<Accumulator<T>> results) {
+    reduce_long_rows(const T* x, Extents extents, Results<Kept, A> results) {
   begin_kernel();
-  constexpr int n = vector_size<T, T>;
+  constexpr int n = reduce_vector<T>;
   const Block team;
   for (int64_t i = blockIdx.x; i < extents.outer * extents.chunks; i += gridDim.x) {
     const int64_t row = i / extents.chunks;
@@ -144,24 +156,24 @@ __global__ void __launch_bounds__(1024)
     const int64_t unaligned = int64_t(-reinterpret_cast<uintptr_t>(from) % 16 / sizeof(T));
     const int64_t head = std::min(length, unaligned), vectors = (length - head) / n;
     Kept kept[n];
-    merge_vectors<Kept, T, n>(kept, team.rank(), vectors, team.size(),
-                              [&](int64_t vector) { return from + head + vector * n; });
+    merge_vectors<true, Kept, T, n>(kept, team.rank(), vectors, team.size(),
+                                    [&](int64_t vector) { return from + head + vector * n; });
     Kept total = merged(kept);
-    if (team.rank() < head) total.merge(Kept{widen(from[team.rank()])});
+    if (team.rank() < head) take(total, from[team.rank()]);
     const int64_t tail = head + vectors * n + team.rank();
-    if (tail < length) total.merge(Kept{widen(from[tail])});
+    if (tail < length) take(total, from[tail]);
     total = team.reduce(total);
-    if (team.rank() == 0) results.store(i, total.value);
+    if (team.rank() == 0) results.store(i, total);
   }
 }
 
 // Chunks of columns (inner > 1), n * blockDim.x side by side, by a block each; inner is a multiple
 // of n. blockDim.y is a power of two.
-template <class Kept, class T, int n>
+template <int n, class Kept, class T, class A>
 __global__ void __launch_bounds__(1024)
-    reduce_columns(const T* x, Extents extents, Results<Accumulator<T>> results) {
+    reduce_columns(const T* x, Extents extents, Results<Kept, A> results) {
   begin_kernel();
-  extern __shared__ double shared[];  // Kept (n, blockDim.y, blockDim.x)
+  extern __shared__ __align__(32) unsigned char shared[];  // Kept (n, blockDim.y, blockDim.x)
   Kept* const all = reinterpret_cast<Kept*>(shared);
   const int width = int(blockDim.x), height = int(blockDim.y), threads = width * height;
   const int thread = int(threadIdx.y) * width + int(threadIdx.x);
@@ -176,8 +188,8 @@ __global__ void __launch_bounds__(1024)
     Kept kept[n];
     if (active) {
       const T* const from = x + outer * extents.rows * extents.inner + column;
-      merge_vectors<Kept, T, n>(kept, first + threadIdx.y, end, height,
-                                [&](int64_t row) { return from + row * extents.inner; });
+      merge_vectors<false, Kept, T, n>(kept, first + threadIdx.y, end, height,
+                                       [&](int64_t row) { return from + row * extents.inner; });
     }
 #pragma unroll
     for (int k = 0; k < n; ++k) all[k * threads + thread] = kept[k];
@@ -193,7 +205,7 @@ __global__ void __launch_bounds__(1024)
     }
     if (active && threadIdx.y == 0) {
 #pragma unroll
-      for (int k = 0; k < n; ++k) results.store(chunk * extents.inner + column + k, kept[k].value);
+      for (int k = 0; k < n; ++k) results.store(chunk * extents.inner + column + k, kept[k]);
     }
     __syncthreads();  // before the next round writes
   }

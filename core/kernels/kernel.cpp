@@ -154,6 +154,9 @@ const char* to_string(ReduceOp op) {
     case ReduceOp::max: return "max";
     case ReduceOp::min: return "min";
     case ReduceOp::prod: return "prod";
+    case ReduceOp::norm: return "norm";
+    case ReduceOp::var: return "var";
+    case ReduceOp::logsumexp: return "logsumexp";
   }
   return "?";
 }
@@ -306,7 +309,12 @@ std::string UnaryBackward::params() const {
   return fmt::format("{} alpha {} beta {}", to_string(op), alpha, beta);
 }
 std::string Binary::params() const { return to_string(op); }
-std::string Reduce::params() const { return fmt::format("{} dims {:#b}", to_string(op), dims); }
+std::string reduce_params(ReduceOp op, uint32_t dims, double correction) {
+  return fmt::format("{} dims {:#b}{}", to_string(op), dims,
+                     op == ReduceOp::var ? fmt::format(" correction {}", correction) : "");
+}
+std::string Reduce::params() const { return reduce_params(op, dims, correction); }
+std::string ReduceBackward::params() const { return reduce_params(op, dims, correction); }
 std::string Extreme::params() const {
   return fmt::format("{} dim {}", largest ? "max" : "min", dim);
 }

@@ -42,7 +42,7 @@ using AnyKernel = std::variant<
     MuonDirection, MuonStep, AugmentImages, UpdateLossScale, AverageWeights, RmsStep, LionStep,
     LambStep, ResampleImages, JitterColors, MixImages, Arange, Select, Extreme, Scan, Remap,
     RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward, AttentionForward,
-    AttentionBackward, RecurrentForward, RecurrentBackward, Custom>;
+    AttentionBackward, RecurrentForward, RecurrentBackward, ReduceBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

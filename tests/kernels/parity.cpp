@@ -63,26 +63,22 @@ constexpr bool is_of_arenas =
               kernels::RmsStep, kernels::LionStep, kernels::LambStep>;
 template <class K>
 constexpr bool is_recurrent = is_one_of<K, kernels::RecurrentForward, kernels::RecurrentBackward>;
-template <class K>
-constexpr bool is_muon = is_one_of<K, kernels::MuonDirection, kernels::MuonStep>;
-template <class K>
-constexpr bool is_random = is_one_of<K, kernels::RandomUniform, kernels::RandomNormal>;
-template <class K>
-constexpr bool is_attention = is_one_of<K, kernels::AttentionForward, kernels::AttentionBackward>;
 
 // Whether the f32 operand of this name stays f32 when the others become bf16 or f16.
 bool stays_f32(const Kernel& call, std::string_view operand) {
   return std::visit(
-      [&]<class K>(const K&) {
+      [&]<class K>(const K& k) {
         const auto is = [&](auto... names) { return ((operand == names) || ...); };
         if constexpr (is_batch_norm<K>)
           return !is("x", "y", "dx", "dy", "dy_added", "residual", "dresidual");
         if constexpr (is_group_norm<K>) return !is("x", "added", "sum", "y", "dy", "dsum", "dx");
         if constexpr (is_loss<K>) return !is("logits", "dlogits", "x", "target", "dx", "dtarget");
+        if constexpr (is_one_of<K, kernels::Reduce, kernels::ReduceBackward>)
+          return is_statistic(k.op) && !is("x", "dx");
         if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
-        if constexpr (is_muon<K>) return is("momentum", "master");
-        if constexpr (is_attention<K>) return is("log_sum_exp");
-        return false;
+        if (is_one_of<K, kernels::MuonDirection, kernels::MuonStep>)
+          return is("momentum", "master");
+        return is("log_sum_exp");  // of attention
       },
       call.any());
 }
@@ -155,18 +151,20 @@ Bound bound(const kernels::Binary& k) {
                    k.op == kernels::BinaryOp::minimum};
 }
 Bound bound(const kernels::Reduce& k) {
-  if (k.op == kernels::ReduceOp::max || k.op == kernels::ReduceOp::min) return {.exact = true};
+  using enum kernels::ReduceOp;
+  if (k.op == max || k.op == min) return {.exact = true};
   const double length = double(k.x.numel()) / std::max(1.0, double(k.y.numel()));
-  if (k.op == kernels::ReduceOp::prod) return {.roundings = 16 + length};
-  const bool mean = k.op == kernels::ReduceOp::mean;
-  return sums(length, largest(k.x) / (mean ? std::max(1.0, length) : 1));
+  if (k.op == prod) return {.roundings = 16 + length};
+  const double x = largest(k.x), divisor = k.op == mean ? std::max(1.0, length) : 1;
+  return sums(length, is_statistic(k.op) ? (1 + x) * (1 + x) : x / divisor);
+}
+Bound bound(const kernels::ReduceBackward& k) {
+  return sums(8, largest(k.dy) * (1 + largest(k.x)));
 }
 // A rounding each step, of f64 on both sides.
 Bound bound(const kernels::Scan& k) {
   const double length = double(k.y.shape[k.dim]);
-  Bound result = sums(length * length, 0);
-  result.roundings = 16 + length;
-  return result;
+  return {.cancels = true, .length = length * length, .roundings = 16 + length};
 }
 Bound bound(const kernels::Matmul& k) {
   return in_two_steps(
@@ -441,7 +439,8 @@ class Parity final : public Decorator {
   // has the operands as they were.
   void compare(const Kernel& call, const Kernel& before, const std::string& what) {
     // Random numbers of a dtype are those of the CPU in that dtype.
-    const bool draws = std::visit([]<class K>(const K&) { return is_random<K>; }, call.any());
+    const bool draws = std::holds_alternative<kernels::RandomUniform>(call.any()) ||
+                       std::holds_alternative<kernels::RandomNormal>(call.any());
     const bool as_they_are = draws || !has_variants(call);
     const CopiedCall reference(before, [&](const TensorView& view) {
       return as_they_are || !is_floating(view.dtype) ? view.dtype : DType::f64;
