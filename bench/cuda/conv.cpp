@@ -3,7 +3,7 @@
 // Exits with 1 when a target is missed.
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
-#include <adret/core/cuda/plan_cache.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>

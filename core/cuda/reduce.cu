@@ -237,7 +237,7 @@ void run(Context& context, const kernels::Reduce& call) {
       case ReduceOp::mean: return reduce<Total<A>, T>(context, x, Dimensions(call), results);
       case ReduceOp::max: return reduce<Largest<A>, T>(context, x, Dimensions(call), results);
       case ReduceOp::min: return reduce<Smallest<A>, T>(context, x, Dimensions(call), results);
-      case ReduceOp::prod: return reduce<Product<A>, T>(context, x, Dimensions(call), results);
+      case ReduceOp::prod: return reduce<ProductOf<A>, T>(context, x, Dimensions(call), results);
     }
   });
 }

@@ -1,8 +1,8 @@
 // Plans of convolutions on a GPU: from a race, from disk, under limits, while capturing.
 #include <adret/core/backend.h>
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/graph_capture.h>
-#include <adret/core/cuda/plan_cache.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/error.h>
 #include <cuda_runtime.h>
