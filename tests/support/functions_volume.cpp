@@ -1,7 +1,6 @@
 // Cases of convolutions and pooling of sequences and volumes, and of padding that keeps the size.
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/pool.h>
-#include <adret/autograd/ops/resample.h>
 
 #include "tests/support/function_lists.h"
 
