@@ -6,13 +6,11 @@
 // test images, whose pixels lie in 0..1, in 5 epochs.
 #include <adret/adret.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <limits>
 
 #include "command_line.h"
 
@@ -65,12 +63,8 @@ void train(const Arguments& args) {
   random::manual_seed(args.seed);
   const Mnist data = load_mnist(args.data);
   for (const std::string& warning : data.warnings) std::cerr << "autoencoder: " << warning << "\n";
-  const auto [device, why_not_cuda] = choose_device(args.device);
-  if (!device.is_cpu()) std::cerr << "autoencoder: trains on " << device_report(device) << "\n";
-  if (!why_not_cuda.empty()) {
-    std::cerr << "autoencoder: trains on the CPU: " << why_not_cuda << "\n";
-  }
-  const auto loader = [&, device = device](const Mnist::Part& part, int64_t batch, bool shuffle) {
+  const Device device = choose_training_device("autoencoder", args.device);
+  const auto loader = [&](const Mnist::Part& part, int64_t batch, bool shuffle) {
     return DataLoader(TensorDataset(part.images.to(device), part.labels.to(device)),
                       {.batch_size = batch, .shuffle = shuffle, .transform = reconstruct});
   };
@@ -87,22 +81,11 @@ void train(const Arguments& args) {
        .schedule = one_cycle_lr({.max_lr = args.lr, .steps = args.epochs * train_loader.batches()}),
        .loss = [](const Tensor& x, const Tensor& images) { return mse_loss(x, images); },
        .mode = args.mode});
-  ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
   const std::vector<EpochReport> reports = trainer.fit(
       train_loader, test_loader,
-      {.on_epoch_begin =
-           [&](int64_t epoch) {
-             progress.start(fmt::format("epoch {}/{}", epoch, args.epochs), train_loader.samples());
-           },
-       .on_batch_end =
-           [&](const BatchReport& report) {
-             progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
-           },
-       .on_epoch_end =
-           [&](const EpochReport& report) {
-             progress.finish(fmt::format("loss {:.4f}, test loss {:.4f}", report.train_loss,
-                                         *report.test_loss));
-           }});
+      show_progress(args.epochs, train_loader.samples(), false, [](const EpochReport& report) {
+        return fmt::format("loss {:.4f}, test loss {:.4f}", report.train_loss, *report.test_loss);
+      }));
 
   save_weights(model, args.save, {{"code", std::to_string(args.code)}, {"data", data.name}});
   model.eval();
@@ -116,11 +99,8 @@ void add_options(CLI::App& app, Arguments& args) {
   const auto number = [&](const char* name, int64_t& value, int64_t most, const char* meaning) {
     app.add_option(name, value, meaning)->check(between(1, most))->capture_default_str();
   };
-  app.add_option("--device", args.device,
-                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
-      ->capture_default_str();
-  app.add_option("--data", args.data,
-                 "folder of the four MNIST files; default: $ADRET_DATA, then ./datasets");
+  add_device(app, args.device);
+  add_data(app, args.data, "the four MNIST files");
   number("--code", args.code, 10000, "numbers that an image becomes");
   number("--epochs", args.epochs, 1000000, "passes over the training images");
   number("--batch", args.batch, 1000000, "images a step");
@@ -128,12 +108,8 @@ void add_options(CLI::App& app, Arguments& args) {
   app.add_option("--lr", args.lr, "top of the one-cycle learning rate of Adam")
       ->check(above_zero())
       ->capture_default_str();
-  app.add_option("--seed", args.seed, "of weights and order")
-      ->check(between(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  app.add_option("--threads", args.threads, "CPU threads")
-      ->check(between(1, 1024))
-      ->capture_default_str();
+  add_seed(app, args.seed, "of weights and order");
+  add_threads(app, args.threads);
   add_mode(app, args.mode);
   app.add_option("--save", args.save, "file for the weights")->capture_default_str();
   app.add_option("--grid", args.grid, "PGM file for test images and, below, their reconstructions")
@@ -146,16 +122,8 @@ int main(int argc, char** argv) {
   Arguments args;
   CLI::App app("Trains a convolutional autoencoder on MNIST and draws what it makes of images.");
   add_options(app, args);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return run_program("autoencoder", app, argc, argv, [&] {
     set_num_threads(args.threads);
     train(args);
-  } catch (const std::exception& error) {
-    std::cerr << "autoencoder: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

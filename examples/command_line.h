@@ -1,12 +1,15 @@
-// What the examples' command lines share: checks of numbers, the choice of a device, of a place for
-// the weights.
+// What the examples' mains share: options and checks of numbers, the choice of a device and of a
+// place for the weights, the progress of a training.
 #pragma once
 
 #include <adret/core/backend.h>
 #include <adret/core/device.h>
 #include <adret/core/error.h>
+#include <adret/train/logger.h>
+#include <adret/train/progress.h>
 #include <adret/train/safetensors.h>
 #include <adret/train/step.h>
+#include <adret/train/trainer.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -15,7 +18,11 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <iostream>
+#include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -77,17 +84,81 @@ inline void add_mode(CLI::App& app, StepMode& mode) {
       ->default_str("auto");
 }
 
-struct DeviceChoice {
-  Device device;
-  std::string why_not_cuda;  // of auto, when it is the CPU
-};
+inline void add_device(CLI::App& app, std::string& device) {
+  app.add_option("--device", device,
+                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
+      ->capture_default_str();
+}
+
+inline void add_data(CLI::App& app, std::string& folder, const std::string& files) {
+  app.add_option("--data", folder,
+                 "folder of " + files + "; default: $ADRET_DATA, then ./datasets");
+}
+
+inline void add_seed(CLI::App& app, uint64_t& seed, const std::string& meaning) {
+  app.add_option("--seed", seed, meaning)
+      ->check(between(0, std::numeric_limits<int64_t>::max()))
+      ->capture_default_str();
+}
+
+inline void add_threads(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "CPU threads")
+      ->check(between(1, 1024))
+      ->capture_default_str();
+}
+
+// Reads the flags and runs the body. Returns the program's exit status.
+inline int run_program(const std::string& program, CLI::App& app, int argc, char** argv,
+                       const std::function<void()>& body) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  try {
+    body();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << program << ": " << error.what() << "\n";
+    return 1;
+  }
+}
 
 // Throws DeviceError when a device that was named cannot be used.
-inline DeviceChoice choose_device(const std::string& text) {
-  DeviceChoice choice;
-  choice.device = text == "auto" ? Device::best(&choice.why_not_cuda) : Device::parse(text);
-  backend_for(choice.device);  // throws now when it cannot be used
-  return choice;
+inline Device choose_device(const std::string& text, std::string* why_not_cuda = nullptr) {
+  const Device device = text == "auto" ? Device::best(why_not_cuda) : Device::parse(text);
+  backend_for(device);  // throws now when it cannot be used
+  return device;
+}
+
+// Says which one it is: the GPU, or why auto took none.
+inline Device choose_training_device(const std::string& program, const std::string& text) {
+  std::string why_not_cuda;
+  const Device device = choose_device(text, &why_not_cuda);
+  if (!device.is_cpu()) std::cerr << program << ": trains on " << device_report(device) << "\n";
+  if (!why_not_cuda.empty()) {
+    std::cerr << program << ": trains on the CPU: " << why_not_cuda << "\n";
+  }
+  return device;
+}
+
+// A bar on standard error with `result` behind each epoch; with `json`, lines on standard output.
+inline TrainerCallbacks show_progress(int64_t epochs, int64_t samples, bool json,
+                                      std::function<std::string(const EpochReport&)> result) {
+  const auto bar = std::make_shared<ProgressBar>(
+      std::cerr, ProgressOptions{.width = [] { return terminal_width(STDERR_FILENO); }});
+  return {
+      .on_epoch_begin =
+          [=](int64_t epoch) { bar->start(fmt::format("epoch {}/{}", epoch, epochs), samples); },
+      .on_batch_end =
+          [=](const BatchReport& report) {
+            bar->update(report.samples, fmt::format("loss {:.4f}", report.loss));
+          },
+      .on_epoch_end =
+          [=](const EpochReport& report) {
+            bar->finish(result(report));
+            if (json) JsonLogger(std::cout).log(report);
+          }};
 }
 
 // A long training must not end at a folder that is not there, or at a path that is no file.

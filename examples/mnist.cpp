@@ -7,13 +7,11 @@
 // in 3.
 #include <adret/adret.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <future>
 #include <iostream>
-#include <limits>
 #include <memory>
 
 #include "command_line.h"
@@ -55,11 +53,9 @@ void train(Arguments args) {
   // A GPU takes half a second to be made ready, and so does reading the data.
   std::future<Mnist> reading =
       std::async(std::launch::async, [&args] { return load_mnist(args.data); });
-  const auto [device, why_not_cuda] = choose_device(args.device);
+  const Device device = choose_training_device("mnist", args.device);
   const Mnist data = reading.get();
   for (const std::string& warning : data.warnings) std::cerr << "mnist: " << warning << "\n";
-  if (!device.is_cpu()) std::cerr << "mnist: trains on " << device_report(device) << "\n";
-  if (!why_not_cuda.empty()) std::cerr << "mnist: trains on the CPU: " << why_not_cuda << "\n";
 
   const Normalize normalize = Normalize::fit(data.train.images);
   // The images are few enough to stay on the device; loader threads work on the CPU.
@@ -81,25 +77,12 @@ void train(Arguments args) {
        .schedule = one_cycle_lr({.max_lr = args.lr, .steps = args.epochs * train_loader.batches()}),
        .mode = args.mode});
 
-  ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
-  JsonLogger json(std::cout);
   const std::vector<EpochReport> reports = trainer.fit(
       train_loader, test_loader,
-      {.on_epoch_begin =
-           [&](int64_t epoch) {
-             progress.start(fmt::format("epoch {}/{}", epoch, args.epochs), train_loader.samples());
-           },
-       .on_batch_end =
-           [&](const BatchReport& report) {
-             progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
-           },
-       .on_epoch_end =
-           [&](const EpochReport& report) {
-             progress.finish(fmt::format("loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %",
-                                         report.train_loss, *report.test_loss,
-                                         100 * *report.test_accuracy));
-             if (args.json) json.log(report);
-           }});
+      show_progress(args.epochs, train_loader.samples(), args.json, [](const EpochReport& report) {
+        return fmt::format("loss {:.4f}, test loss {:.4f}, test accuracy {:.2f} %",
+                           report.train_loss, *report.test_loss, 100 * *report.test_accuracy);
+      }));
 
   save_weights(*model, args.save,
                {{"model", args.model},
@@ -140,12 +123,9 @@ int main(int argc, char** argv) {
   app.add_option("--model", args.model, "network: mlp, lenet or cnn")
       ->check(CLI::IsMember({"mlp", "lenet", "cnn"}))
       ->capture_default_str();
-  app.add_option("--device", args.device,
-                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
-      ->capture_default_str();
+  add_device(app, args.device);
   app.add_flag("--tf32", args.tf32, "on a GPU, products with operands rounded to TF32");
-  app.add_option("--data", args.data,
-                 "folder of the four MNIST files; default: $ADRET_DATA, then ./datasets");
+  add_data(app, args.data, "the four MNIST files");
   app.add_option("--epochs", args.epochs, "passes over the training images; default: 5, cnn 3")
       ->check(between(1, 1000000));
   app.add_option("--batch", args.batch, "images a step")
@@ -154,13 +134,8 @@ int main(int argc, char** argv) {
   app.add_option("--lr", args.lr, "top of the one-cycle learning rate of Adam")
       ->check(above_zero())
       ->capture_default_str();
-  app.add_option("--seed", args.seed,
-                 "of weights, order and dropout; the same seed trains the same weights")
-      ->check(between(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  app.add_option("--threads", args.threads, "CPU threads")
-      ->check(between(1, 1024))
-      ->capture_default_str();
+  add_seed(app, args.seed, "of weights, order and dropout; the same seed trains the same weights");
+  add_threads(app, args.threads);
   app.add_option("--workers", args.workers, "loader threads; 0: none besides the training")
       ->check(between(0, 1024))
       ->capture_default_str();
@@ -171,20 +146,12 @@ int main(int argc, char** argv) {
   app.add_option("--predict", args.predict,
                  "image of a digit: prints the ten probabilities and ends");
   app.add_option("--weights", args.weights, "weights for --predict");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return run_program("mnist", app, argc, argv, [&] {
     set_num_threads(args.threads);
     if (args.predict.empty()) {
       train(args);
     } else {
       predict(args);
     }
-  } catch (const std::exception& error) {
-    std::cerr << "mnist: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

@@ -123,7 +123,7 @@ Tensor HookedCall::end(const Tensor& output) {
     result = output.detach();
     record<BehindHookedCall>({result}, {output}, backward_);
   }
-  hooks_->behind.for_each([&](const ForwardHook& hook) {
+  hooks_->after.for_each([&](const ForwardHook& hook) {
     note_obstacle("forward hook", module_);
     hook(module_, result);
   });

@@ -54,10 +54,10 @@ class HookList {
 
 struct ModuleHooks {
   HookList<ForwardPreHook> before;
-  HookList<ForwardHook> behind;
+  HookList<ForwardHook> after;
   HookList<BackwardHook> backward;
 
-  bool empty() const { return before.empty() && behind.empty() && backward.empty(); }
+  bool empty() const { return before.empty() && after.empty() && backward.empty(); }
 };
 
 struct HookedBackward;  // Note [Backward hooks] in hooks.cpp

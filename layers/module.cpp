@@ -341,12 +341,12 @@ void take_out(HookList<Hook>& hooks, int id) {
 int Module::add_forward_pre_hook(ForwardPreHook hook) {
   return added(hooks_->before, std::move(hook));
 }
-int Module::add_forward_hook(ForwardHook hook) { return added(hooks_->behind, std::move(hook)); }
+int Module::add_forward_hook(ForwardHook hook) { return added(hooks_->after, std::move(hook)); }
 int Module::add_backward_hook(BackwardHook hook) {
   return added(hooks_->backward, std::move(hook));
 }
 void Module::remove_forward_pre_hook(int id) { take_out(hooks_->before, id); }
-void Module::remove_forward_hook(int id) { take_out(hooks_->behind, id); }
+void Module::remove_forward_hook(int id) { take_out(hooks_->after, id); }
 void Module::remove_backward_hook(int id) { take_out(hooks_->backward, id); }
 
 void Module::throw_not_one_tensor() const {

@@ -31,31 +31,26 @@ const PoolOptions<Size>& checked(const PoolOptions<Size>& options, const Size& k
 
 }  // namespace
 
-MaxPool1d::MaxPool1d(int64_t kernel, const Pool1dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "MaxPool1d")) {}
+template <class Self, class Size>
+PoolLayer<Self, Size>::PoolLayer(const char* type, const Size& kernel,
+                                 const PoolOptions<Size>& options)
+    : kernel(kernel), options(checked(options, kernel, type)) {}
 
-AvgPool1d::AvgPool1d(int64_t kernel, const Pool1dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "AvgPool1d")) {}
+template <class Self, class Size>
+AdaptivePoolLayer<Self, Size>::AdaptivePoolLayer(const char* type, const Size& size)
+    : size(at_least(1, size, type, "size")) {}
 
-MaxPool2d::MaxPool2d(Size2 kernel, const Pool2dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "MaxPool2d")) {}
-
-AvgPool2d::AvgPool2d(Size2 kernel, const Pool2dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "AvgPool2d")) {}
-
-MaxPool3d::MaxPool3d(Size3 kernel, const Pool3dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "MaxPool3d")) {}
-
-AvgPool3d::AvgPool3d(Size3 kernel, const Pool3dOptions& options)
-    : kernel(kernel), options(checked(options, kernel, "AvgPool3d")) {}
-
-AdaptiveMaxPool1d::AdaptiveMaxPool1d(int64_t size)
-    : size(at_least(1, size, "AdaptiveMaxPool1d", "size")) {}
-
-AdaptiveMaxPool2d::AdaptiveMaxPool2d(Size2 size)
-    : size(at_least(1, size, "AdaptiveMaxPool2d", "size")) {}
-
-AdaptiveMaxPool3d::AdaptiveMaxPool3d(Size3 size)
-    : size(at_least(1, size, "AdaptiveMaxPool3d", "size")) {}
+template class PoolLayer<MaxPool1d, int64_t>;
+template class PoolLayer<MaxPool2d, Size2>;
+template class PoolLayer<MaxPool3d, Size3>;
+template class PoolLayer<AvgPool1d, int64_t>;
+template class PoolLayer<AvgPool2d, Size2>;
+template class PoolLayer<AvgPool3d, Size3>;
+template class AdaptivePoolLayer<AdaptiveMaxPool1d, int64_t>;
+template class AdaptivePoolLayer<AdaptiveMaxPool2d, Size2>;
+template class AdaptivePoolLayer<AdaptiveMaxPool3d, Size3>;
+template class AdaptivePoolLayer<AdaptiveAvgPool1d, int64_t>;
+template class AdaptivePoolLayer<AdaptiveAvgPool2d, Size2>;
+template class AdaptivePoolLayer<AdaptiveAvgPool3d, Size3>;
 
 }  // namespace adret

@@ -7,67 +7,60 @@
 
 namespace adret {
 
-// (N, L, C) -> (N, OL, C), see max_pool1d. The stride defaults to the kernel.
-class MaxPool1d : public Layer<MaxPool1d> {
+// The base of MaxPool1d to AvgPool3d. The stride defaults to the kernel.
+template <class Self, class Size>
+class PoolLayer : public Layer<Self> {
  public:
-  explicit MaxPool1d(int64_t kernel, const Pool1dOptions& options = {});
+  Self rebuild() const { return Self(kernel, options); }
+
+  const Size kernel;
+  const PoolOptions<Size> options;
+
+ protected:
+  // `type` is the name of Self, for errors.
+  PoolLayer(const char* type, const Size& kernel, const PoolOptions<Size>& options);
+};
+
+// (N, L, C) -> (N, OL, C), see max_pool1d.
+class MaxPool1d : public PoolLayer<MaxPool1d, int64_t> {
+ public:
+  explicit MaxPool1d(int64_t kernel, const Pool1dOptions& options = {})
+      : PoolLayer("MaxPool1d", kernel, options) {}
   Tensor forward(const Tensor& x) { return max_pool1d(x, kernel, options); }
-  MaxPool1d rebuild() const { return MaxPool1d(kernel, options); }
-
-  const int64_t kernel;
-  const Pool1dOptions options;
 };
-
-class AvgPool1d : public Layer<AvgPool1d> {
+class AvgPool1d : public PoolLayer<AvgPool1d, int64_t> {
  public:
-  explicit AvgPool1d(int64_t kernel, const Pool1dOptions& options = {});
+  explicit AvgPool1d(int64_t kernel, const Pool1dOptions& options = {})
+      : PoolLayer("AvgPool1d", kernel, options) {}
   Tensor forward(const Tensor& x) { return avg_pool1d(x, kernel, options); }
-  AvgPool1d rebuild() const { return AvgPool1d(kernel, options); }
-
-  const int64_t kernel;
-  const Pool1dOptions options;
 };
 
-// (N, H, W, C) -> (N, OH, OW, C), see max_pool2d. The stride defaults to the kernel.
-class MaxPool2d : public Layer<MaxPool2d> {
+// (N, H, W, C) -> (N, OH, OW, C), see max_pool2d.
+class MaxPool2d : public PoolLayer<MaxPool2d, Size2> {
  public:
-  explicit MaxPool2d(Size2 kernel, const Pool2dOptions& options = {});
+  explicit MaxPool2d(Size2 kernel, const Pool2dOptions& options = {})
+      : PoolLayer("MaxPool2d", kernel, options) {}
   Tensor forward(const Tensor& x) { return max_pool2d(x, kernel, options); }
-  MaxPool2d rebuild() const { return MaxPool2d(kernel, options); }
-
-  const Size2 kernel;
-  const Pool2dOptions options;
 };
-
-class AvgPool2d : public Layer<AvgPool2d> {
+class AvgPool2d : public PoolLayer<AvgPool2d, Size2> {
  public:
-  explicit AvgPool2d(Size2 kernel, const Pool2dOptions& options = {});
+  explicit AvgPool2d(Size2 kernel, const Pool2dOptions& options = {})
+      : PoolLayer("AvgPool2d", kernel, options) {}
   Tensor forward(const Tensor& x) { return avg_pool2d(x, kernel, options); }
-  AvgPool2d rebuild() const { return AvgPool2d(kernel, options); }
-
-  const Size2 kernel;
-  const Pool2dOptions options;
 };
 
-// (N, D, H, W, C) -> (N, OD, OH, OW, C), see max_pool3d. The stride defaults to the kernel.
-class MaxPool3d : public Layer<MaxPool3d> {
+// (N, D, H, W, C) -> (N, OD, OH, OW, C), see max_pool3d.
+class MaxPool3d : public PoolLayer<MaxPool3d, Size3> {
  public:
-  explicit MaxPool3d(Size3 kernel, const Pool3dOptions& options = {});
+  explicit MaxPool3d(Size3 kernel, const Pool3dOptions& options = {})
+      : PoolLayer("MaxPool3d", kernel, options) {}
   Tensor forward(const Tensor& x) { return max_pool3d(x, kernel, options); }
-  MaxPool3d rebuild() const { return MaxPool3d(kernel, options); }
-
-  const Size3 kernel;
-  const Pool3dOptions options;
 };
-
-class AvgPool3d : public Layer<AvgPool3d> {
+class AvgPool3d : public PoolLayer<AvgPool3d, Size3> {
  public:
-  explicit AvgPool3d(Size3 kernel, const Pool3dOptions& options = {});
+  explicit AvgPool3d(Size3 kernel, const Pool3dOptions& options = {})
+      : PoolLayer("AvgPool3d", kernel, options) {}
   Tensor forward(const Tensor& x) { return avg_pool3d(x, kernel, options); }
-  AvgPool3d rebuild() const { return AvgPool3d(kernel, options); }
-
-  const Size3 kernel;
-  const Pool3dOptions options;
 };
 
 // (N, H, W, C) -> (N, C).
@@ -83,32 +76,63 @@ class GlobalMaxPool2d : public Layer<GlobalMaxPool2d> {
   GlobalMaxPool2d rebuild() const { return GlobalMaxPool2d(); }
 };
 
-// (N, H, W, C) -> (N, size.h, size.w, C) and the like, see adaptive_max_pool2d.
-class AdaptiveMaxPool1d : public Layer<AdaptiveMaxPool1d> {
+// The base of AdaptiveMaxPool1d to AdaptiveAvgPool3d.
+template <class Self, class Size>
+class AdaptivePoolLayer : public Layer<Self> {
  public:
-  explicit AdaptiveMaxPool1d(int64_t size);
+  Self rebuild() const { return Self(size); }
+
+  const Size size;
+
+ protected:
+  // `type` is the name of Self, for errors.
+  AdaptivePoolLayer(const char* type, const Size& size);
+};
+
+// (N, H, W, C) -> (N, size.h, size.w, C) and the like, see adaptive_max_pool2d and
+// adaptive_avg_pool2d.
+class AdaptiveMaxPool1d : public AdaptivePoolLayer<AdaptiveMaxPool1d, int64_t> {
+ public:
+  explicit AdaptiveMaxPool1d(int64_t size) : AdaptivePoolLayer("AdaptiveMaxPool1d", size) {}
   Tensor forward(const Tensor& x) { return adaptive_max_pool1d(x, size); }
-  AdaptiveMaxPool1d rebuild() const { return AdaptiveMaxPool1d(size); }
-
-  const int64_t size;
 };
-
-class AdaptiveMaxPool2d : public Layer<AdaptiveMaxPool2d> {
+class AdaptiveMaxPool2d : public AdaptivePoolLayer<AdaptiveMaxPool2d, Size2> {
  public:
-  explicit AdaptiveMaxPool2d(Size2 size);
+  explicit AdaptiveMaxPool2d(Size2 size) : AdaptivePoolLayer("AdaptiveMaxPool2d", size) {}
   Tensor forward(const Tensor& x) { return adaptive_max_pool2d(x, size); }
-  AdaptiveMaxPool2d rebuild() const { return AdaptiveMaxPool2d(size); }
-
-  const Size2 size;
 };
-
-class AdaptiveMaxPool3d : public Layer<AdaptiveMaxPool3d> {
+class AdaptiveMaxPool3d : public AdaptivePoolLayer<AdaptiveMaxPool3d, Size3> {
  public:
-  explicit AdaptiveMaxPool3d(Size3 size);
+  explicit AdaptiveMaxPool3d(Size3 size) : AdaptivePoolLayer("AdaptiveMaxPool3d", size) {}
   Tensor forward(const Tensor& x) { return adaptive_max_pool3d(x, size); }
-  AdaptiveMaxPool3d rebuild() const { return AdaptiveMaxPool3d(size); }
-
-  const Size3 size;
 };
+class AdaptiveAvgPool1d : public AdaptivePoolLayer<AdaptiveAvgPool1d, int64_t> {
+ public:
+  explicit AdaptiveAvgPool1d(int64_t size) : AdaptivePoolLayer("AdaptiveAvgPool1d", size) {}
+  Tensor forward(const Tensor& x) { return adaptive_avg_pool1d(x, size); }
+};
+class AdaptiveAvgPool2d : public AdaptivePoolLayer<AdaptiveAvgPool2d, Size2> {
+ public:
+  explicit AdaptiveAvgPool2d(Size2 size) : AdaptivePoolLayer("AdaptiveAvgPool2d", size) {}
+  Tensor forward(const Tensor& x) { return adaptive_avg_pool2d(x, size); }
+};
+class AdaptiveAvgPool3d : public AdaptivePoolLayer<AdaptiveAvgPool3d, Size3> {
+ public:
+  explicit AdaptiveAvgPool3d(Size3 size) : AdaptivePoolLayer("AdaptiveAvgPool3d", size) {}
+  Tensor forward(const Tensor& x) { return adaptive_avg_pool3d(x, size); }
+};
+
+extern template class PoolLayer<MaxPool1d, int64_t>;
+extern template class PoolLayer<MaxPool2d, Size2>;
+extern template class PoolLayer<MaxPool3d, Size3>;
+extern template class PoolLayer<AvgPool1d, int64_t>;
+extern template class PoolLayer<AvgPool2d, Size2>;
+extern template class PoolLayer<AvgPool3d, Size3>;
+extern template class AdaptivePoolLayer<AdaptiveMaxPool1d, int64_t>;
+extern template class AdaptivePoolLayer<AdaptiveMaxPool2d, Size2>;
+extern template class AdaptivePoolLayer<AdaptiveMaxPool3d, Size3>;
+extern template class AdaptivePoolLayer<AdaptiveAvgPool1d, int64_t>;
+extern template class AdaptivePoolLayer<AdaptiveAvgPool2d, Size2>;
+extern template class AdaptivePoolLayer<AdaptiveAvgPool3d, Size3>;
 
 }  // namespace adret

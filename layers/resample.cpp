@@ -14,15 +14,6 @@ Tensor Upsample::forward(const Tensor& x) {
                      {.mode = options.mode, .align_corners = options.align_corners});
 }
 
-AdaptiveAvgPool1d::AdaptiveAvgPool1d(int64_t size)
-    : size(at_least(1, size, "AdaptiveAvgPool1d", "size")) {}
-
-AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2 size)
-    : size(at_least(1, size, "AdaptiveAvgPool2d", "size")) {}
-
-AdaptiveAvgPool3d::AdaptiveAvgPool3d(Size3 size)
-    : size(at_least(1, size, "AdaptiveAvgPool3d", "size")) {}
-
 PixelShuffle::PixelShuffle(int64_t factor)
     : factor(at_least(1, factor, "PixelShuffle", "factor")) {}
 

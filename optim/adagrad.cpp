@@ -4,14 +4,8 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/adagrad.h>
 
-#include <limits>
-
 namespace adret {
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 // The columns are those of kernels::RmsGroup.
 Adagrad::Adagrad(const std::vector<ParameterGroup<AdagradOptions>>& groups)
@@ -21,10 +15,10 @@ Adagrad::Adagrad(const std::vector<ParameterGroup<AdagradOptions>>& groups)
                        "centered"},
            .check =
                [](const Row& row) {
-                 check_range("adagrad", "lr", row[0], 0, infinity);
-                 check_range("adagrad", "lr_decay", row[1], 0, infinity);
-                 check_range("adagrad", "epsilon", row[3], 0, infinity);
-                 check_range("adagrad", "weight_decay", row[4], 0, infinity);
+                 check_range("adagrad", "lr", row[0], 0);
+                 check_range("adagrad", "lr_decay", row[1], 0);
+                 check_range("adagrad", "epsilon", row[3], 0);
+                 check_range("adagrad", "weight_decay", row[4], 0);
                },
            .states = [](const std::vector<Row>&) -> std::vector<StateSpec> {
              return {{.name = "sum"}, {.name = "steps", .kind = StateKind::counter}};
@@ -36,7 +30,7 @@ Adagrad::Adagrad(const std::vector<ParameterGroup<AdagradOptions>>& groups)
   const NoGrad no_grad;
   for (size_t i = 0; i < arena().parameters().size(); ++i) {
     const double value = groups[size_t(arena().segment(i).group)].options.initial_accumulator_value;
-    check_range("adagrad", "initial_accumulator_value", value, 0, infinity);
+    check_range("adagrad", "initial_accumulator_value", value, 0);
     if (value != 0) fill_(arena().state_of(state_tensor("sum"), i), value);
   }
 }

@@ -2,7 +2,6 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/adam.h>
 
-#include <limits>
 #include <type_traits>
 
 namespace adret {
@@ -53,14 +52,13 @@ std::vector<double> row_of(const Options& options) {
 
 template <class Options>
 void check_row(const std::vector<double>& row) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr const char* name = name_of<Options>();
-  check_range(name, "lr", row[0], 0, infinity);
+  check_range(name, "lr", row[0], 0);
   check_beta(name, "beta1", row[1]);
   check_beta(name, "beta2", row[2]);
-  check_range(name, "epsilon", row[3], 0, infinity);
-  check_range(name, "weight_decay", row[4], 0, infinity);
-  if (is_nadam<Options>) check_range(name, "momentum_decay", row[6], 0, infinity);
+  check_range(name, "epsilon", row[3], 0);
+  check_range(name, "weight_decay", row[4], 0);
+  if (is_nadam<Options>) check_range(name, "momentum_decay", row[6], 0);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ std::string why_not_finite(const std::vector<Optimizer*>& optimizers) {
 Tensor clip_norm(const std::vector<Optimizer*>& optimizers, double max_norm,
                  const ClipNormOptions& options) {
   if (optimizers.empty()) throw Error("[clip_norm] the list of optimizers is empty");
-  check_range("clip_norm", "max_norm", max_norm, 0, std::numeric_limits<double>::infinity());
+  check_range("clip_norm", "max_norm", max_norm, 0);
   std::vector<Optimizer*> with_gradients;
   for (Optimizer* optimizer : optimizers) {
     if (optimizer->arena().collect()) with_gradients.push_back(optimizer);

@@ -2,8 +2,6 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/lamb.h>
 
-#include <limits>
-
 namespace adret {
 
 // The columns are those of kernels::LambGroup.
@@ -13,12 +11,11 @@ Lamb::Lamb(const std::vector<ParameterGroup<LambOptions>>& groups)
            .columns = {"lr", "beta1", "beta2", "epsilon", "weight_decay"},
            .check =
                [](const Row& row) {
-                 constexpr double infinity = std::numeric_limits<double>::infinity();
-                 check_range("lamb", "lr", row[0], 0, infinity);
+                 check_range("lamb", "lr", row[0], 0);
                  check_beta("lamb", "beta1", row[1]);
                  check_beta("lamb", "beta2", row[2]);
-                 check_range("lamb", "epsilon", row[3], 0, infinity);
-                 check_range("lamb", "weight_decay", row[4], 0, infinity);
+                 check_range("lamb", "epsilon", row[3], 0);
+                 check_range("lamb", "weight_decay", row[4], 0);
                },
            .states = [](const std::vector<Row>&) -> std::vector<StateSpec> {
              return {{.name = "first_moment"},

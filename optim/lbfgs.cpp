@@ -11,13 +11,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 namespace adret {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 enum Column { lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, searches };
 
@@ -29,11 +26,11 @@ void check_count(const char* what, double value, double least) {
 }
 
 void check_row(const std::vector<double>& row) {
-  check_range("lbfgs", "lr", row[Column::lr], 0, infinity);
+  check_range("lbfgs", "lr", row[Column::lr], 0);
   check_count("max_iter", row[Column::max_iter], 1);
   check_count("max_eval", row[Column::max_eval], 1);
-  check_range("lbfgs", "tolerance_grad", row[Column::tolerance_grad], 0, infinity);
-  check_range("lbfgs", "tolerance_change", row[Column::tolerance_change], 0, infinity);
+  check_range("lbfgs", "tolerance_grad", row[Column::tolerance_grad], 0);
+  check_range("lbfgs", "tolerance_change", row[Column::tolerance_change], 0);
   check_count("history_size", row[Column::history_size], 1);
 }
 

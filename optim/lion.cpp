@@ -2,8 +2,6 @@
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/lion.h>
 
-#include <limits>
-
 namespace adret {
 
 // The columns are those of kernels::LionGroup.
@@ -13,11 +11,10 @@ Lion::Lion(const std::vector<ParameterGroup<LionOptions>>& groups)
            .columns = {"lr", "beta1", "beta2", "weight_decay"},
            .check =
                [](const Row& row) {
-                 constexpr double infinity = std::numeric_limits<double>::infinity();
-                 check_range("lion", "lr", row[0], 0, infinity);
+                 check_range("lion", "lr", row[0], 0);
                  check_beta("lion", "beta1", row[1]);
                  check_beta("lion", "beta2", row[2]);
-                 check_range("lion", "weight_decay", row[3], 0, infinity);
+                 check_range("lion", "weight_decay", row[3], 0);
                },
            .states = [](const std::vector<Row>&) -> std::vector<StateSpec> {
              return {{.name = "momentum"}};

@@ -5,7 +5,6 @@
 #include <adret/optim/muon.h>
 #include <fmt/core.h>
 
-#include <limits>
 #include <utility>
 
 namespace adret {
@@ -71,10 +70,9 @@ Muon::Muon(const std::vector<ParameterGroup<MuonOptions>>& groups)
            .columns = {"lr", "momentum", "nesterov", "weight_decay", "normalize"},
            .check =
                [](const Row& row) {
-                 constexpr double infinity = std::numeric_limits<double>::infinity();
-                 check_range("muon", "lr", row[0], 0, infinity);
+                 check_range("muon", "lr", row[0], 0);
                  check_range("muon", "momentum", row[1], 0, 1);
-                 check_range("muon", "weight_decay", row[3], 0, infinity);
+                 check_range("muon", "weight_decay", row[3], 0);
                },
            .states = [](const std::vector<Row>&) -> std::vector<StateSpec> {
              return {{.name = "momentum"}};

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace adret {
 
@@ -119,7 +118,7 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr(double lr, size_t group) {
-  check_range(rules_.name.c_str(), "lr", lr, 0, std::numeric_limits<double>::infinity());
+  check_range(rules_.name.c_str(), "lr", lr, 0);
   check_group(group);
   if (StepTrace* trace = StepTrace::current()) {
     trace->add_obstacle("it sets a learning rate; call set_lr before the step");
@@ -136,7 +135,7 @@ Tensor Optimizer::clip_norm(double max_norm, const ClipNormOptions& options) {
 }
 
 void Optimizer::clip_value(double limit) {
-  check_range("clip_value", "limit", limit, 0, std::numeric_limits<double>::infinity());
+  check_range("clip_value", "limit", limit, 0);
   if (!arena_.collect()) return;
   run(kernels::ClipByValue{
       .grads = arena_.gradients(), .segments = arena_.segments(), .limit = limit});

@@ -5,6 +5,7 @@
 #include <adret/layers/module.h>
 #include <adret/optim/arena.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -129,7 +130,8 @@ class Optimizer {
 };
 
 // Throws Error naming the optimizer unless low <= value <= high (and finite).
-void check_range(const char* optimizer, const char* what, double value, double low, double high);
+void check_range(const char* optimizer, const char* what, double value, double low,
+                 double high = std::numeric_limits<double>::infinity());
 // The same unless 0 <= beta < 1.
 void check_beta(const char* optimizer, const char* what, double beta);
 

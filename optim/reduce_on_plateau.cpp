@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace adret {
@@ -14,13 +13,12 @@ namespace {
 constexpr const char* class_name = "ReduceOnPlateau";
 
 const ReduceOnPlateauOptions& checked(const ReduceOnPlateauOptions& options) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   check_beta(class_name, "factor", options.factor);
-  check_range(class_name, "patience", double(options.patience), 0, infinity);
-  check_range(class_name, "threshold", options.threshold, 0, infinity);
-  check_range(class_name, "cooldown", double(options.cooldown), 0, infinity);
-  check_range(class_name, "lowest", options.lowest, 0, infinity);
-  check_range(class_name, "epsilon", options.epsilon, 0, infinity);
+  check_range(class_name, "patience", double(options.patience), 0);
+  check_range(class_name, "threshold", options.threshold, 0);
+  check_range(class_name, "cooldown", double(options.cooldown), 0);
+  check_range(class_name, "lowest", options.lowest, 0);
+  check_range(class_name, "epsilon", options.epsilon, 0);
   return options;
 }
 

@@ -3,7 +3,6 @@
 #include <adret/optim/rmsprop.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace adret {
 
@@ -15,11 +14,10 @@ Rmsprop::Rmsprop(const std::vector<ParameterGroup<RmspropOptions>>& groups)
                        "centered"},
            .check =
                [](const Row& row) {
-                 constexpr double infinity = std::numeric_limits<double>::infinity();
-                 check_range("rmsprop", "lr", row[0], 0, infinity);
+                 check_range("rmsprop", "lr", row[0], 0);
                  check_beta("rmsprop", "alpha", row[2]);
-                 check_range("rmsprop", "epsilon", row[3], 0, infinity);
-                 check_range("rmsprop", "weight_decay", row[4], 0, infinity);
+                 check_range("rmsprop", "epsilon", row[3], 0);
+                 check_range("rmsprop", "weight_decay", row[4], 0);
                  check_range("rmsprop", "momentum", row[5], 0, 1);
                },
            .states = [](const std::vector<Row>& rows) -> std::vector<StateSpec> {

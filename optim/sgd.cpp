@@ -4,7 +4,6 @@
 #include <adret/optim/sgd.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace adret {
 
@@ -15,10 +14,9 @@ Sgd::Sgd(const std::vector<ParameterGroup<SgdOptions>>& groups)
            .columns = {"lr", "momentum", "weight_decay", "nesterov"},
            .check =
                [](const Row& row) {
-                 constexpr double infinity = std::numeric_limits<double>::infinity();
-                 check_range("sgd", "lr", row[0], 0, infinity);
+                 check_range("sgd", "lr", row[0], 0);
                  check_range("sgd", "momentum", row[1], 0, 1);
-                 check_range("sgd", "weight_decay", row[2], 0, infinity);
+                 check_range("sgd", "weight_decay", row[2], 0);
                  if (row[3] != 0 && row[1] == 0) {
                    throw Error("[sgd] nesterov needs a momentum above 0, such as 0.9");
                  }

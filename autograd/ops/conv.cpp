@@ -52,8 +52,8 @@ Tensor convolve(const char* function, const Tensor& x, const Tensor& weight, con
   const auto sizes = conv_sizes<Size2>(function, options, weight);
   check_conv(function, x, weight, bias, sizes);
   const Size2 output = conv_output(function, x.shape(), sizes);
-  const Size2 behind = sizes.behind;
-  const Tensor padded = behind == Size2(0) ? x : pad(x, {{}, {0, behind.h}, {0, behind.w}, {}});
+  const Size2 end = sizes.end_padding;
+  const Tensor padded = end == Size2(0) ? x : pad(x, {{}, {0, end.h}, {0, end.w}, {}});
   return bilinear(Conv2dProduct{params_of(sizes)},
                   {.x = padded,
                    .weight = weight,
@@ -66,7 +66,7 @@ Tensor convolve(const char* function, const Tensor& x, const Tensor& weight, con
 Tensor convolve_transposed(const char* function, const Tensor& x, const Tensor& weight,
                            const Tensor& bias, const ConvTranspose2dOptions& options) {
   check_operands(function, x, weight, bias);
-  auto sizes = conv_sizes<Size2>(function, options, weight);
+  const auto sizes = conv_sizes<Size2>(function, options, weight);
   check_conv_transpose(function, x, weight, bias, sizes);
   const Size2 output = conv_transpose_output(function, x.shape(), options.output_padding, sizes);
   const Shape shape = around(x.size(0), output, weight.size(3) * sizes.groups);

@@ -93,12 +93,11 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_activation(name, options.activation);
   const auto sizes = conv_sizes<Size3>(name, options, weight);
   check_conv(name, x, weight, bias, sizes);
-  const Size3 output = conv_output(name, x.shape(), sizes), behind = sizes.behind;
+  const Size3 output = conv_output(name, x.shape(), sizes), end = sizes.end_padding;
 
   const int64_t ends = sizes.padding.d;
-  const bool pads = ends > 0 || behind != Size3(0);
-  const Tensor padded =
-      pads ? pad(x, {{}, {ends, ends + behind.d}, {0, behind.h}, {0, behind.w}, {}}) : x;
+  const bool pads = ends > 0 || end != Size3(0);
+  const Tensor padded = pads ? pad(x, {{}, {ends, ends + end.d}, {0, end.h}, {0, end.w}, {}}) : x;
   const DepthTaps depth{output.d, sizes.kernel.d, sizes.stride.d, sizes.dilation.d};
   const Tensor images =
       conv2d(beside_channels(padded, depth, sizes.groups), weight_of_images(weight), bias,
@@ -117,7 +116,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
   check::rank(name, {"x", x}, 5, "(N, D, H, W, I)");
   check::rank(name, {"weight", weight}, 5, "(I, KD, KH, KW, O / groups)");
   check_operands(name, x, weight, bias);
-  auto sizes = conv_sizes<Size3>(name, options, weight);
+  const auto sizes = conv_sizes<Size3>(name, options, weight);
   check_conv_transpose(name, x, weight, bias, sizes);
   const Size3 output = conv_transpose_output(name, x.shape(), options.output_padding, sizes);
 
@@ -127,7 +126,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
                                          {.stride = sizes.stride.plane(),
                                           .padding = sizes.padding.plane(),
                                           .dilation = sizes.dilation.plane(),
-                                          .output_padding = sizes.behind.plane(),
+                                          .output_padding = options.output_padding.plane(),
                                           .groups = sizes.groups});
   const DepthTaps depth{d, sizes.kernel.d, sizes.stride.d, sizes.dilation.d};
   const int64_t ends = sizes.padding.d;

@@ -12,7 +12,7 @@ template <class Size>
 struct ConvSizes {
   Size kernel, stride, padding, dilation;  // padding at both ends
   int64_t groups;
-  Size behind = 0;  // zeros behind the input besides, or output_padding of a transposed one
+  Size end_padding = 0;  // zeros behind the input besides, of Pad::same
 
   // What a kernel covers of its input.
   Size extent() const {
@@ -53,7 +53,7 @@ ConvSizes<Size> conv_sizes(const char* function, const Options& options, const T
   }
   const Size extent = sizes.extent();
   sizes.padding = each_direction([](int64_t covered) { return (covered - 1) / 2; }, extent);
-  sizes.behind = each_direction([](int64_t covered) { return (covered - 1) % 2; }, extent);
+  sizes.end_padding = each_direction([](int64_t covered) { return (covered - 1) % 2; }, extent);
   return sizes;
 }
 
@@ -96,9 +96,9 @@ template <class Size>
 Size conv_output(const char* function, const Shape& x, const ConvSizes<Size>& sizes) {
   const Size input = inner_sizes<Size>(x), extent = sizes.extent();
   const Size room =
-      each_direction([](int64_t size, int64_t padding, int64_t behind,
-                        int64_t covered) { return size + 2 * padding + behind - covered; },
-                     input, sizes.padding, sizes.behind, extent);
+      each_direction([](int64_t size, int64_t padding, int64_t end,
+                        int64_t covered) { return size + 2 * padding + end - covered; },
+                     input, sizes.padding, sizes.end_padding, extent);
   if (!at_least(0, room)) {
     check::refuse(function,
                   fmt::format("kernel {} with dilation {} covers {}, more than input {} "
@@ -110,23 +110,22 @@ Size conv_output(const char* function, const Shape& x, const ConvSizes<Size>& si
                         sizes.stride);
 }
 
-// The same of a transposed convolution; sets `sizes.behind` to output_padding, which is checked.
+// The same of a transposed convolution.
 template <class Size>
 Size conv_transpose_output(const char* function, const Shape& x, const Size& output_padding,
-                           ConvSizes<Size>& sizes) {
-  sizes.behind = output_padding;
+                           const ConvSizes<Size>& sizes) {
   const Size below_stride = each_direction(
-      [](int64_t stride, int64_t more) { return stride - 1 - more; }, sizes.stride, sizes.behind);
-  if (!at_least(0, sizes.behind) || !at_least(0, below_stride)) {
+      [](int64_t stride, int64_t more) { return stride - 1 - more; }, sizes.stride, output_padding);
+  if (!at_least(0, output_padding) || !at_least(0, below_stride)) {
     check::refuse(function, fmt::format("output_padding {}, wanted from 0 to below the stride {}",
-                                        to_string(sizes.behind), to_string(sizes.stride)));
+                                        to_string(output_padding), to_string(sizes.stride)));
   }
   const Size input = inner_sizes<Size>(x);
   const Size output = each_direction(
-      [](int64_t size, int64_t stride, int64_t padding, int64_t covered, int64_t behind) {
-        return (size - 1) * stride - 2 * padding + covered + behind;
+      [](int64_t size, int64_t stride, int64_t padding, int64_t covered, int64_t more) {
+        return (size - 1) * stride - 2 * padding + covered + more;
       },
-      input, sizes.stride, sizes.padding, sizes.extent(), sizes.behind);
+      input, sizes.stride, sizes.padding, sizes.extent(), output_padding);
   if (!at_least(1, output) || !at_least(1, input)) {
     check::refuse(function, fmt::format("input {} with padding {} leaves no output; lower the "
                                         "padding or enlarge the input",

@@ -34,12 +34,14 @@ Tensor avg_pool3d(const Tensor& x, Size3 kernel, const Pool3dOptions& options = 
 Tensor global_avg_pool2d(const Tensor& x);
 Tensor global_max_pool2d(const Tensor& x);
 
-// The largest of each of size.h x size.w areas that cover the image, the first from floor(i H /
-// size.h) to ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C), others alike;
-// ties and NaN as above. Means: adaptive_avg_pool2d in ops/resample.h. Throws ShapeError for other
-// ranks and empty images or sizes.
+// The largest and the mean of each of size.h x size.w areas that cover the image, the first from
+// floor(i H / size.h) to ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C),
+// others alike; ties and NaN as above. Throws ShapeError for other ranks and empty images or sizes.
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t size);
 Tensor adaptive_max_pool2d(const Tensor& x, Size2 size);
 Tensor adaptive_max_pool3d(const Tensor& x, Size3 size);
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size);
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size);
+Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size);
 
 }  // namespace adret

@@ -19,14 +19,6 @@ struct InterpolateOptions {
 // i (H - 1) / (size.h - 1). Throws ShapeError for other ranks and empty images or sizes.
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options = {});
 
-// Means over size.h x size.w areas that cover the image, the first from floor(i H / size.h) to
-// ceil((i + 1) H / size.h) - 1: (N, H, W, C) -> (N, size.h, size.w, C); sequences (N, L, C) and
-// volumes (N, D, H, W, C) alike. Throws as interpolate. The largest elements instead:
-// adaptive_max_pool2d in ops/pool.h.
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size);
-Tensor adaptive_avg_pool2d(const Tensor& x, Size2 size);
-Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size);
-
 // (N, H, W, C factor^2) -> (N, H factor, W factor, C): channel c factor^2 + i factor + j goes to
 // pixel (i, j) of each square (Shi et al. 2016). Throws ShapeError for channels that factor^2 does
 // not divide.

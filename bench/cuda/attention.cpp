@@ -60,9 +60,10 @@ struct Bench {
 
   void measure(const Case& test, DType dtype) {
     const auto [name, n, t, h, d, causal] = test;
-    const Tensor qkv = random_tensor({n, t, 3, h, d}, dtype), dqkv = tensor({n, t, 3, h, d}, dtype);
-    const Tensor y = tensor({n, t, h, d}, dtype), dy = random_tensor({n, t, h, d}, dtype);
-    const Tensor log_sum_exp = tensor({n, h, t}, DType::f32);
+    const Tensor qkv = random_tensor({n, t, 3, h, d}, dtype),
+                 dqkv = empty_tensor({n, t, 3, h, d}, dtype);
+    const Tensor y = empty_tensor({n, t, h, d}, dtype), dy = random_tensor({n, t, h, d}, dtype);
+    const Tensor log_sum_exp = empty_tensor({n, h, t}, DType::f32);
     const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
     backend_for(Device::cuda()).services().synchronize();
     kernels::AttentionForward forward{.q = qkv, .y = y, .log_sum_exp = log_sum_exp};

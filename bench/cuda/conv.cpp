@@ -3,12 +3,14 @@
 // Exits with 1 when a target is missed.
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
-#include <adret/core/cuda/plan_cache.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <fmt/core.h>
 #include <unistd.h>
+
+#include "timing.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,6 +25,7 @@ namespace {
 
 using namespace adret;
 using namespace adret::cuda;
+using bench::random_tensor;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -36,13 +39,6 @@ struct Case {
   ConvCall call;
 };
 
-Tensor operand(const Shape& shape, DType dtype) {
-  const Tensor tensor = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-  const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-  adret::run(kernels::RandomUniform{.y = tensor, .step = step, .key = {}, .low = -1, .high = 1});
-  return tensor;
-}
-
 struct Layer {
   std::string name;
   int64_t size, channels, outputs, kernel;
@@ -54,10 +50,10 @@ struct Layer {
 void add_cases(std::vector<Case>& cases, const Layer& l, int64_t batch, DType dtype,
                MathMode math) {
   const int64_t out = (l.size + 2 * l.params.padding.h - l.kernel) / l.params.stride.h + 1;
-  const Tensor x = operand({batch, l.size, l.size, l.channels}, dtype);
-  const Tensor weight = operand({l.outputs, l.kernel, l.kernel, l.channels}, dtype);
-  const Tensor y = operand({batch, out, out, l.outputs}, dtype);
-  const Tensor bias = operand({l.outputs}, dtype);
+  const Tensor x = random_tensor({batch, l.size, l.size, l.channels}, dtype);
+  const Tensor weight = random_tensor({l.outputs, l.kernel, l.kernel, l.channels}, dtype);
+  const Tensor y = random_tensor({batch, out, out, l.outputs}, dtype);
+  const Tensor bias = random_tensor({l.outputs}, dtype);
   const auto add = [&](const char* direction, const ConvCall& call) {
     cases.push_back({fmt::format("{} {}", l.name, direction), {x, weight, y, bias}, call});
   };

@@ -18,13 +18,6 @@ namespace {
 using namespace adret;
 using namespace adret::bench;
 
-Tensor tensor(const Shape& shape, DType dtype) {
-  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-  const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-  run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
-  return t;
-}
-
 Tensor indices_of(int64_t count, const std::function<double(double)>& place, int64_t size) {
   std::mt19937 random(1);
   std::vector<int64_t> values;
@@ -51,7 +44,8 @@ struct Bench {
   // A table of GPT-2's size and the tokens of a batch.
   void embedding(DType dtype) {
     constexpr int64_t rows = 50304, columns = 768, tokens = 16384;
-    const Tensor weight = tensor({rows, columns}, dtype), y = tensor({tokens, columns}, dtype);
+    const Tensor weight = random_tensor({rows, columns}, dtype),
+                 y = random_tensor({tokens, columns}, dtype);
     const struct {
       const char* name;
       std::function<double(double)> place;
@@ -70,7 +64,8 @@ struct Bench {
   }
 
   void elements() {
-    const Tensor x = tensor({4096, 4096}, DType::f32), y = tensor({4096, 4096}, DType::f32);
+    const Tensor x = random_tensor({4096, 4096}, DType::f32),
+                 y = random_tensor({4096, 4096}, DType::f32);
     const Tensor own = indices_of(
         4096 * 4096, [](double u) { return u; }, 4096);
     const Tensor indices = own.reshape({4096, 4096});
@@ -80,8 +75,8 @@ struct Bench {
   }
 
   void remap() {
-    const Tensor x = tensor({128, 56, 56, 64}, DType::bf16);
-    const Tensor y = tensor({128, 58, 58, 64}, DType::bf16);
+    const Tensor x = random_tensor({128, 56, 56, 64}, DType::bf16);
+    const Tensor y = random_tensor({128, 58, 58, 64}, DType::bf16);
     for (const kernels::PadMode mode : {kernels::PadMode::constant, kernels::PadMode::reflect}) {
       kernels::RemapParams params{.start = {0, -1, -1, 0}, .step = {1, 1, 1, 1}, .mode = mode};
       const std::string what = fmt::format(" (128, 56, 56, 64) by 1, {}, bf16", to_string(mode));
@@ -92,8 +87,8 @@ struct Bench {
 
   void sort() {
     for (const Shape& shape : {Shape{16, 50257}, {4096, 1024}, {1, 1 << 22}}) {
-      const Tensor x = tensor(shape, DType::f32), y = tensor(shape, DType::f32);
-      const Tensor indices = Tensor::empty(shape, {.dtype = DType::i64, .device = Device::cuda()});
+      const Tensor x = random_tensor(shape, DType::f32), y = random_tensor(shape, DType::f32);
+      const Tensor indices = empty_tensor(shape, DType::i64);
       row("sort " + to_string(shape) + " f32",
           kernels::Sort{.x = x, .y = y, .indices = indices, .dim = 1});
     }

@@ -15,7 +15,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -28,40 +27,12 @@ using kernels::UnaryOp;
 
 // -- cases ---------------------------------------------------------------------------------------
 
-// A kernel call and the tensors that it views.
-struct Call {
-  std::vector<Tensor> tensors;
-  std::function<void()> run;
-  double bytes = 0;
-};
-
-template <class K>
-Call call_of(std::vector<Tensor> tensors, K kernel) {
-  return {std::move(tensors), [=] { run(kernel); }, bytes_moved(kernel)};
-}
-
 struct Case {
   std::string kernel, shape;
   DType dtype;
   bool cudnn;  // whether cuDNN can express it
   std::function<Call()> make;
 };
-
-Tensor empty(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
-}
-
-// Normally distributed, the same for each index of the first dimension.
-Tensor random_tensor(const Shape& shape, DType dtype) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  sizes[0] = 1;
-  const Tensor row = Tensor::empty(Shape(sizes)), all = empty(shape, dtype);
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
-  for (float& v : row.span<float>()) v = normal(generator);
-  run(kernels::Broadcast{.x = row.to(Device::cuda()).to(dtype), .y = all});
-  return all;
-}
 
 struct Pooling {
   int64_t batch, size, channels, out;
@@ -70,7 +41,7 @@ struct Pooling {
   Shape x() const { return {batch, size, size, channels}; }
   Shape y() const { return {batch, out, out, channels}; }
   std::string text() const {
-    return fmt::format("{} window {} step {}", to_string(x()), to_string(pool.kernel),
+    return fmt::format("{} window {} stride {}", to_string(x()), to_string(pool.kernel),
                        to_string(pool.stride));
   }
 };
@@ -96,12 +67,12 @@ void add_max_pooling(std::vector<Case>& cases, const Pooling& p, DType dtype) {
   const DType positions = p.pool.kernel.area() <= 256 ? DType::u8 : DType::i32;
   cases.push_back(
       {"max_pool2d_forward", p.text(), dtype, true, [=] {
-         const Tensor x = random_tensor(p.x(), dtype), y = empty(p.y(), dtype);
+         const Tensor x = random_tensor(p.x(), dtype), y = empty_tensor(p.y(), dtype);
          return call_of({x, y}, kernels::MaxPool2dForward{.x = x, .y = y, .pool = p.pool});
        }});
   const auto with_positions = [=](bool backward) {
     const Tensor x = random_tensor(p.x(), dtype), y = random_tensor(p.y(), dtype);
-    const Tensor position = empty(p.y(), positions);
+    const Tensor position = empty_tensor(p.y(), positions);
     const kernels::MaxPool2dForward forward{.x = x, .y = y, .position = position, .pool = p.pool};
     if (!backward) return call_of({x, y, position}, forward);
     run(forward);
@@ -117,12 +88,12 @@ void add_max_pooling(std::vector<Case>& cases, const Pooling& p, DType dtype) {
 void add_average_pooling(std::vector<Case>& cases, const Pooling& p, DType dtype) {
   cases.push_back(
       {"avg_pool2d_forward", p.text(), dtype, true, [=] {
-         const Tensor x = random_tensor(p.x(), dtype), y = empty(p.y(), dtype);
+         const Tensor x = random_tensor(p.x(), dtype), y = empty_tensor(p.y(), dtype);
          return call_of({x, y}, kernels::AvgPool2dForward{.x = x, .y = y, .pool = p.pool});
        }});
   cases.push_back(
       {"avg_pool2d_backward", p.text(), dtype, true, [=] {
-         const Tensor dy = random_tensor(p.y(), dtype), dx = empty(p.x(), dtype);
+         const Tensor dy = random_tensor(p.y(), dtype), dx = empty_tensor(p.x(), dtype);
          return call_of({dy, dx}, kernels::AvgPool2dBackward{.dy = dy, .dx = dx, .pool = p.pool});
        }});
 }
@@ -132,12 +103,12 @@ const Shape activations[] = {{64, 120}, {64, 28, 28, 6}, {64, 24, 24, 64}, {256,
 void add_activation(std::vector<Case>& cases, UnaryOp op, const Shape& shape, DType dtype) {
   const std::string name = to_string(op);
   cases.push_back({name, to_string(shape), dtype, true, [=] {
-                     const Tensor x = random_tensor(shape, dtype), y = empty(shape, dtype);
+                     const Tensor x = random_tensor(shape, dtype), y = empty_tensor(shape, dtype);
                      return call_of({x, y}, kernels::Unary{.x = x, .y = y, .op = op});
                    }});
   cases.push_back({name + " backward", to_string(shape), dtype, true, [=] {
                      const Tensor y = random_tensor(shape, dtype), dy = random_tensor(shape, dtype);
-                     const Tensor dx = empty(shape, dtype);
+                     const Tensor dx = empty_tensor(shape, dtype);
                      return call_of({y, dy, dx}, kernels::UnaryBackward{
                                                      .saved = y, .dy = dy, .dx = dx, .op = op});
                    }});
@@ -156,13 +127,13 @@ void add_softmax(std::vector<Case>& cases, const Softmax& s, bool log, DType dty
   const std::string shape = fmt::format("{} along {}", to_string(s.shape), s.dim);
   cases.push_back(
       {name, shape, dtype, true, [=] {
-         const Tensor x = random_tensor(s.shape, dtype), y = empty(s.shape, dtype);
+         const Tensor x = random_tensor(s.shape, dtype), y = empty_tensor(s.shape, dtype);
          return call_of({x, y}, kernels::SoftmaxForward{.x = x, .y = y, .dim = s.dim, .log = log});
        }});
   cases.push_back(
       {name + " backward", shape, dtype, true, [=] {
          const Tensor y = random_tensor(s.shape, dtype), dy = random_tensor(s.shape, dtype);
-         const Tensor dx = empty(s.shape, dtype);
+         const Tensor dx = empty_tensor(s.shape, dtype);
          return call_of({y, dy, dx}, kernels::SoftmaxBackward{
                                          .y = y, .dy = dy, .dx = dx, .dim = s.dim, .log = log});
        }});

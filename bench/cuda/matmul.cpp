@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -19,18 +18,6 @@ namespace {
 using namespace adret;
 using namespace adret::bench;
 using kernels::Activation;
-
-// A kernel call and the tensors that it views.
-struct Call {
-  std::vector<Tensor> tensors;
-  std::function<void()> run;
-  double flops;
-};
-
-template <class K>
-Call call_of(std::vector<Tensor> tensors, const K& kernel) {
-  return {std::move(tensors), [=] { run(kernel); }, kernel.flops()};
-}
 
 struct Precision {
   const char* name;
@@ -45,14 +32,6 @@ struct Case {
   std::string kernel, shape, precision;
   std::function<Call()> make;
 };
-
-// Uniform in -1..1, so that the multipliers draw the power that real operands take.
-Tensor random_tensor(const Shape& shape, DType dtype) {
-  const Tensor x = Tensor::empty(shape, {.device = Device::cuda()});
-  const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
-  run(kernels::RandomUniform{.y = x, .step = step, .low = -1, .high = 1});
-  return x.to(dtype);
-}
 
 struct Layer {
   int64_t batch, in, out;

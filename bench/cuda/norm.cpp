@@ -46,9 +46,9 @@ struct Operands {
       : x(random_tensor(shape, dtype)),
         other(random_tensor(shape, dtype)),
         added(random_tensor(shape, dtype)),
-        y(tensor(shape, dtype)),
-        dx(tensor(shape, dtype)),
-        dresidual(tensor(shape, dtype)) {
+        y(empty_tensor(shape, dtype)),
+        dx(empty_tensor(shape, dtype)),
+        dresidual(empty_tensor(shape, dtype)) {
     const Shape channels{shape[-1]};
     for (Tensor* t : {&weight, &bias, &mean, &rstd, &running_mean, &running_var}) {
       *t = random_tensor(channels, DType::f32);

@@ -11,20 +11,32 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace adret::bench {
 
-// On the GPU, uniform in [-1, 1).
+// On the GPU.
+inline Tensor empty_tensor(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
+}
+// Uniform in [-1, 1), so that multipliers draw the power that real operands take.
 inline Tensor random_tensor(const Shape& shape, DType dtype) {
-  const Tensor t = Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
+  const Tensor t = empty_tensor(shape, dtype);
   const Tensor step = Tensor::zeros({}, {.dtype = DType::i64, .device = Device::cuda()});
   run(kernels::RandomUniform{.y = t, .step = step, .key = {}, .low = -1, .high = 1});
   return t;
 }
-// The same without values.
-inline Tensor tensor(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .device = Device::cuda()});
+
+// A kernel call and the tensors that it views.
+struct Call {
+  std::vector<Tensor> tensors;
+  std::function<void()> run;
+  double flops = 0, bytes = 0;
+};
+template <class K>
+Call call_of(std::vector<Tensor> tensors, const K& kernel) {
+  return {std::move(tensors), [=] { run(kernel); }, kernel.flops(), bytes_moved(kernel)};
 }
 
 inline void check(cudaError_t status, const char* call) {
@@ -43,8 +55,8 @@ inline cudaStream_t compute_stream() {
     }
   };
   const StreamReader reader;
-  const Tensor tensor = Tensor::empty({1}, {.device = Device::cuda()});
-  const TensorView view = tensor;
+  const Tensor any = empty_tensor({1}, DType::f32);
+  const TensorView view = any;
   run(kernels::Custom{.kernel = &reader, .out = {&view, 1}});
   return reader.stream;
 }

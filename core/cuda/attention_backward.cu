@@ -17,8 +17,8 @@ struct Backward : AttentionGradients<T> {
 
   // From a product of q and k and one of dy and v: the weight after dropout, and the score's
   // gradient times the scale.
-  __device__ void turn(A& weight, A& gradient, Head at, int64_t query, int64_t key, int64_t end,
-                       A log_sum, A mean) const {
+  __device__ void differentiate_score(A& weight, A& gradient, Head at, int64_t query, int64_t key,
+                                      int64_t end, A log_sum, A mean) const {
     if (log_sum == A(-INFINITY)) {
       weight = gradient = 0;
       return;
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(256) attention_backward_keys(const Backward<T>
       const A log_sum = b.log_sum(at, of), mean = b.mean(at, of);
 #pragma unroll
       for (int r = 0; r < each; ++r) {
-        b.turn(weights[r][c], gradients[r][c], at, of, first + Tile::y() * each + r, end, log_sum,
-               mean);
+        b.differentiate_score(weights[r][c], gradients[r][c], at, of, first + Tile::y() * each + r,
+                              end, log_sum, mean);
       }
     }
     Tile::share(weights, shared);
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(256) attention_backward_queries(const Backward
     for (int r = 0; r < each; ++r) {
 #pragma unroll
       for (int c = 0; c < each; ++c) {
-        b.turn(weights[r][c], gradients[r][c], at, first + Tile::y() * each + r,
-               key + Tile::x() + 16 * c, end, log_sums[r], means[r]);
+        b.differentiate_score(weights[r][c], gradients[r][c], at, first + Tile::y() * each + r,
+                              key + Tile::x() + 16 * c, end, log_sums[r], means[r]);
       }
     }
     Tile::share(gradients, shared);

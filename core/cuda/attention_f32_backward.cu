@@ -19,7 +19,8 @@ struct Backward : AttentionGradients<float> {
 };
 
 // A score to its weight, and a product of dy and v to the score's gradient, but for the scale.
-__device__ inline void turn(float& weight, float& gradient, float shift, float mean) {
+__device__ inline void differentiate_score(float& weight, float& gradient, float shift,
+                                           float mean) {
   weight = fast_exp2(fmaf(weight, log2_e, -shift));
   gradient = weight * (gradient - mean);
 }
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(128) attention_f32_backward_keys(const Backwar
           weights[r][c] =
               all_are_seen ? weights[r][c] * p.scale
                            : p.score(weights[r][c], at, query + column, first + Tile::row(r), end);
-          turn(weights[r][c], gradients[r][c], shift, mean);
+          differentiate_score(weights[r][c], gradients[r][c], shift, mean);
         }
       }
       Tile::add_product(dv, weights, shared_weights, dy_rows);
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(128) attention_f32_backward_queries(const Back
           weights[r][c] = all_are_seen ? weights[r][c] * p.scale
                                        : p.score(weights[r][c], at, first + Tile::row(r),
                                                  key + Tile::x() + 16 * c, end);
-          turn(weights[r][c], gradients[r][c], shifts[r], means[r]);
+          differentiate_score(weights[r][c], gradients[r][c], shifts[r], means[r]);
         }
       }
       Tile::add_product(dq, gradients, shared_weights, k_rows);

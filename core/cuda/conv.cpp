@@ -1,9 +1,9 @@
 // Convolution in its three directions, each by the plan that its problem has.
 #include <adret/core/cuda/conv_direct.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/conv_problem.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/memory.h>
-#include <adret/core/cuda/plan_cache.h>
 
 namespace adret::cuda {
 namespace {

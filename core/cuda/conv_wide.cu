@@ -75,7 +75,7 @@ __device__ void load(const L& memory, const CUtensorMap* source, const CUtensorM
   for (int tap = 0; tap < taps; ++tap) {
     load_tile(memory.weights + tap * tap_bytes, weight, memory.weights_full, 0, tap, 0);
   }
-  Ring ring;
+  PipelineState ring;
   bool is_first = true;
   for (int number = int(blockIdx.x); number < s.tiles; number += int(gridDim.x)) {
     // The first stage is free at first, the others when the weights have been read.
@@ -92,18 +92,18 @@ __device__ void load(const L& memory, const CUtensorMap* source, const CUtensorM
 }
 
 // All weights as the rows of products: a warp has 16 outputs.
-template <bool turned, class L>
+template <bool is_input_gradient, class L>
 __device__ void load_weights(uint32_t (&a)[depth_steps][4], const L& memory) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 % 4;
   const int matrix = lane / 8, line = lane % 8;
 #pragma unroll
   for (int i = 0; i < depth_steps; ++i) {
-    const int tap = turned ? taps - 1 - i / 4 : i / 4;
+    const int tap = is_input_gradient ? taps - 1 - i / 4 : i / 4;
     const int m = warp * 16 + matrix % 2 * 8, k = i % 4 * 16 + matrix / 2 * 8;
-    const int row = (turned ? k : m) + line, piece = (turned ? m : k) / 8;
+    const int row = (is_input_gradient ? k : m) + line, piece = (is_input_gradient ? m : k) / 8;
     const uint32_t at =
         memory.weights + tap * tap_bytes + row * row_bytes + (piece ^ (row & 7)) * 16;
-    if constexpr (turned) {
+    if constexpr (is_input_gradient) {
       load_matrices_transposed(a[i], at);
     } else {
       load_matrices(a[i], at);
@@ -146,7 +146,7 @@ __device__ void store_result(uint32_t to, const float (&sums)[n / 2], const floa
       four[e] = pack<T>(low, high);
     }
     const int pixel = (j + lane / 16) * 8 + lane % 8, piece = warp * 2 + lane / 8 % 2;
-    store_matrices_turned(to + pixel * row_bytes + (piece ^ (pixel & 7)) * 16, four);
+    store_matrices_transposed(to + pixel * row_bytes + (piece ^ (pixel & 7)) * 16, four);
   }
 }
 
@@ -157,7 +157,7 @@ __device__ void convolve_tiles(const L& memory, const uint32_t (&a)[depth_steps]
   const int thread = int(threadIdx.x) - loader_threads, own = thread / group_threads;
   const bool is_first_lane = thread % 32 == 0, is_first = thread % group_threads == 0;
   const uint32_t staging = memory.results + own * L::result_bytes;
-  Ring ring;
+  PipelineState ring;
   int turn_phase = own == 0 ? 1 : 0;
   int next = 0;  // whose turn the next columns are
   for (int number = int(blockIdx.x); number < s.tiles; number += int(gridDim.x)) {
@@ -196,7 +196,7 @@ __device__ void convolve_tiles(const L& memory, const uint32_t (&a)[depth_steps]
   if (is_first) wait_for_stores();
 }
 
-template <class T, class L, bool turned>
+template <class T, class L, bool is_input_gradient>
 __global__ void __launch_bounds__(threads, 1)
     convolve_wide(const __grid_constant__ CUtensorMap source,
                   const __grid_constant__ CUtensorMap weight,
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(threads, 1)
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32 % 4;
   uint32_t a[depth_steps][4];
   barrier_wait(memory.weights_full, 0);
-  load_weights<turned>(a, memory);
+  load_weights<is_input_gradient>(a, memory);
   sync_threads(1, 2 * group_threads);
   if (lane == 0) {  // what the weights lay in is free for tiles
     for (int i = 1; i < L::stages; ++i) barrier_arrive(memory.empty + 8 * i);
@@ -237,16 +237,18 @@ __global__ void __launch_bounds__(threads, 1)
 
 // -- calls ---------------------------------------------------------------------------------------
 
-template <class T, int rows, bool turned>
-void run_turned(const Context& context, const ConvProblem& p, const ConvOperands& operands) {
+template <class T, int rows, bool is_input_gradient>
+void run_direction(const Context& context, const ConvProblem& p, const ConvOperands& operands) {
   using L = Layout<rows>;
   // The gradient reads dy and writes dx: dx[i] = sum of dy[i + padding - k] w[k].
-  const int64_t source_h = turned ? p.oh : p.h, source_w = turned ? p.ow : p.w;
-  const int64_t result_h = turned ? p.h : p.oh, result_w = turned ? p.w : p.ow;
+  const int64_t source_h = is_input_gradient ? p.oh : p.h,
+                source_w = is_input_gradient ? p.ow : p.w;
+  const int64_t result_h = is_input_gradient ? p.h : p.oh,
+                result_w = is_input_gradient ? p.w : p.ow;
   Sizes s{.h = int(result_h),
           .w = int(result_w),
-          .padding_h = int(turned ? 2 - p.padding_h : p.padding_h),
-          .padding_w = int(turned ? 2 - p.padding_w : p.padding_w),
+          .padding_h = int(is_input_gradient ? 2 - p.padding_h : p.padding_h),
+          .padding_w = int(is_input_gradient ? 2 - p.padding_w : p.padding_w),
           .tiles_h = int(divide_up(result_h, rows)),
           .tiles_w = int(divide_up(result_w, tile_w))};
   s.tiles = int(p.n) * s.tiles_h * s.tiles_w;
@@ -255,25 +257,25 @@ void run_turned(const Context& context, const ConvProblem& p, const ConvOperands
   const int64_t result_sizes[] = {channels, result_w, result_h, p.n};
   const int64_t result_box[] = {channels, group_w, rows, 1};
   const int64_t weight_sizes[] = {channels, taps, channels}, weight_box[] = {channels, 1, channels};
-  const auto kernel = convolve_wide<T, L, turned>;
+  const auto kernel = convolve_wide<T, L, is_input_gradient>;
   ADRET_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, L::shared_bytes));
   launch(context, kernel,
          {.blocks = dim3(unsigned(std::min(s.tiles, context.multiprocessors()))),
           .threads = threads,
           .shared_bytes = L::shared_bytes},
-         tensor_map(turned ? operands.y : operands.x, p.dtype, source_sizes, source_box),
+         tensor_map(is_input_gradient ? operands.y : operands.x, p.dtype, source_sizes, source_box),
          tensor_map(operands.weight, p.dtype, weight_sizes, weight_box),
-         tensor_map(turned ? operands.x : operands.y, p.dtype, result_sizes, result_box), s,
-         static_cast<const T*>(operands.bias), p.relu);
+         tensor_map(is_input_gradient ? operands.x : operands.y, p.dtype, result_sizes, result_box),
+         s, static_cast<const T*>(operands.bias), p.relu);
 }
 
 template <class T, int rows>
 void run(const Context& context, const ConvProblem& p, const ConvOperands& operands) {
   if (p.direction == ConvDirection::forward) {
-    run_turned<T, rows, false>(context, p, operands);
+    run_direction<T, rows, false>(context, p, operands);
   } else {
-    run_turned<T, rows, true>(context, p, operands);
+    run_direction<T, rows, true>(context, p, operands);
   }
 }
 

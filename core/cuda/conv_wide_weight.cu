@@ -77,7 +77,7 @@ __device__ void load_tiles(const CUtensorMap* x, const CUtensorMap* dy, const Pl
                            const Memory& memory) {
   Walk walk(p);
   Tile tile;
-  Ring ring;
+  PipelineState ring;
   for (int i = 0; walk.next(tile); ++i) {
     if (i >= p.stages) barrier_wait(memory.empty + 8 * ring.stage, ring.phase ^ 1);
     const uint32_t to = memory.tiles + ring.stage * p.stage_bytes;
@@ -101,7 +101,7 @@ __device__ void multiply_tiles(float (&sums)[96], const Plan& p, int kh, const M
   const bool is_first_lane = threadIdx.x % 32 == 0;
   Walk walk(p);
   Tile tile;
-  Ring ring;
+  PipelineState ring;
   int before = -1;
   while (walk.next(tile)) {
     const int across = p.columns / (p.along ? 16 : 8);
@@ -113,7 +113,7 @@ __device__ void multiply_tiles(float (&sums)[96], const Plan& p, int kh, const M
     int left = down;
     const auto step = [&] {
       begin_products();  // each time: else the compiler adds its own and waits for each product
-      multiply_turned<T, taps * channels / 3>(sums, dy, dy_high, x, x_high);
+      multiply_transposed<T, taps * channels / 3>(sums, dy, dy_high, x, x_high);
       end_products();
       x += x_step;
       dy += dy_step;

@@ -17,13 +17,13 @@ namespace {
 // warpgroups', 64 rows each; both operands are read from shared memory as copies left them, 64 rows
 // of the depth in a stage (Note [Rows of 128 bytes]), one copy for each operand: more of them and
 // starting them is what takes the time.
-// The stages of all tiles, one tile after the other, are dealt to the blocks in equal stretches, so
-// all end together however many tiles there are (stream-K, Osama et al. 2023). For each tile that a
-// stretch meets the block leaves its sums in the workspace, at a place that no other has; a second
-// launch adds up the sums of each tile, always in the same order. Where blocks divide among the
-// tiles, all tiles are at the same depth at a time, and find it in the L2.
-// The sums of a's columns are the products with eight more columns of b, which are ones and lie
-// behind each stage.
+// The stages of all tiles, one tile after the other, are dealt to the blocks in equal shares, so
+// all end together however many tiles there are (stream-K, Osama et al. 2023). For each tile that
+// its share meets, a work unit, the block leaves its sums in the workspace, at a place that no
+// other has; a second launch, the fix-up, adds up the sums of each tile, always in the same order.
+// Where blocks divide among the tiles, all tiles are at the same depth at a time, and find it in
+// the L2. The sums of a's columns are the products with eight more columns of b, which are ones and
+// lie behind each stage.
 
 constexpr int side = 192, stage_depth = 64, stages = 4;
 constexpr int summing_threads = side / 64 * 128, threads = summing_threads + 32;
@@ -54,7 +54,7 @@ struct Plan {
 };
 
 // Some stages of one tile.
-struct Stretch {
+struct WorkUnit {
   int tile, first, count;
 };
 
@@ -63,12 +63,12 @@ class Walk {
  public:
   __device__ explicit Walk(const Plan& plan)
       : p_(plan), at_(plan.begin(int(blockIdx.x))), end_(plan.begin(int(blockIdx.x) + 1)) {}
-  __device__ bool next(Stretch& stretch) {
+  __device__ bool next(WorkUnit& unit) {
     if (at_ >= end_) return false;
-    stretch.tile = at_ / p_.steps;
-    stretch.first = at_ - stretch.tile * p_.steps;
-    stretch.count = min(p_.steps - stretch.first, end_ - at_);
-    at_ += stretch.count;
+    unit.tile = at_ / p_.steps;
+    unit.first = at_ - unit.tile * p_.steps;
+    unit.count = min(p_.steps - unit.first, end_ - at_);
+    at_ += unit.count;
     return true;
   }
 
@@ -88,16 +88,16 @@ struct Memory {
 __device__ void load_stages(const CUtensorMap* a, const CUtensorMap* b, const Plan& p,
                             const Memory& memory) {
   Walk walk(p);
-  Stretch stretch;
-  Ring ring;
+  WorkUnit unit;
+  PipelineState ring;
   int loaded = 0;
-  while (walk.next(stretch)) {
-    const int row_block = p.row(stretch.tile) / 64, column_block = p.column(stretch.tile) / 64;
-    for (int i = 0; i < stretch.count; ++i, ++loaded) {
+  while (walk.next(unit)) {
+    const int row_block = p.row(unit.tile) / 64, column_block = p.column(unit.tile) / 64;
+    for (int i = 0; i < unit.count; ++i, ++loaded) {
       if (loaded >= stages) barrier_wait(memory.empty + 8 * ring.stage, ring.phase ^ 1);
       const uint32_t full = memory.full + 8 * ring.stage;
       const uint32_t to = memory.tiles + ring.stage * stage_bytes;
-      const int depth = (stretch.first + i) * stage_depth;
+      const int depth = (unit.first + i) * stage_depth;
       barrier_expect(full, 2 * operand_bytes);
       load_tile(to, a, full, 0, depth, row_block);
       load_tile(to + operand_bytes, b, full, 0, depth, column_block);
@@ -127,7 +127,7 @@ __device__ void multiply_stage(float (&sums)[n / 2], uint32_t at, int group) {
   begin_products();
 #pragma unroll
   for (int i = 0; i < stage_depth / 16; ++i) {
-    multiply_turned<T, n>(sums, a + i * step, high, b + i * step, high);
+    multiply_transposed<T, n>(sums, a + i * step, high, b + i * step, high);
   }
   end_products();
 }
@@ -137,16 +137,16 @@ __device__ void multiply_stages(const Plan& p, const Memory& memory, float4* par
   const int group = __shfl_sync(~0u, int(threadIdx.x) / 128, 0);
   const bool is_first_lane = threadIdx.x % 32 == 0;
   Walk walk(p);
-  Stretch stretch;
-  Ring ring;
+  WorkUnit unit;
+  PipelineState ring;
   float sums[n / 2];
-  while (walk.next(stretch)) {
+  while (walk.next(unit)) {
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) sums[i] = 0;
     pin(sums);
     int before = -1;
 #pragma unroll 1
-    for (int i = 0; i < stretch.count; ++i) {
+    for (int i = 0; i < unit.count; ++i) {
       barrier_wait(memory.full + 8 * ring.stage, ring.phase);
       multiply_stage<T, n>(sums, memory.tiles + ring.stage * stage_bytes, group);
       wait_for_products<1>();  // the stage before is done
@@ -157,7 +157,7 @@ __device__ void multiply_stages(const Plan& p, const Memory& memory, float4* par
     wait_for_products<0>();
     if (is_first_lane) barrier_arrive(memory.empty + 8 * before);
     pin(sums);
-    float4* const to = partial + p.place(int(blockIdx.x), stretch.tile) + threadIdx.x;
+    float4* const to = partial + p.place(int(blockIdx.x), unit.tile) + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < n / 8; ++i) {
       to[i * summing_threads] = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
@@ -168,9 +168,9 @@ __device__ void multiply_stages(const Plan& p, const Memory& memory, float4* par
 // n: a tile's columns, with eight more for the sums of a's columns.
 template <class T, int n>
 __global__ void __launch_bounds__(threads, 1)
-    multiply_turned_tiles(const __grid_constant__ CUtensorMap a,
-                          const __grid_constant__ CUtensorMap b, const __grid_constant__ Plan p,
-                          float4* partial) {
+    multiply_transposed_tiles(const __grid_constant__ CUtensorMap a,
+                              const __grid_constant__ CUtensorMap b, const __grid_constant__ Plan p,
+                              float4* partial) {
   begin_kernel();
   extern __shared__ __align__(1024) unsigned char memory_bytes[];
   const Memory memory(memory_bytes);
@@ -197,7 +197,7 @@ constexpr int adding_warps = 8;
 // warp of which takes every eighth of the blocks that summed it.
 template <class T>
 __global__ void __launch_bounds__(32 * adding_warps)
-    add_stretches(const float4* partial, const __grid_constant__ Plan p, T* y, T* row_sums) {
+    fix_up(const float4* partial, const __grid_constant__ Plan p, T* y, T* row_sums) {
   begin_kernel();
   __shared__ float4 of_warps[adding_warps][32];
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -267,7 +267,7 @@ template <class T, int n>
 void multiply_in(Context& context, const Product& p, const ProductOperands& operands) {
   const Plan plan = plan_of(context, p);
   const Workspace workspace(context, multiply_wide_workspace(context, p));
-  const auto kernel = multiply_turned_tiles<T, n>;
+  const auto kernel = multiply_transposed_tiles<T, n>;
   ADRET_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
   launch(context, kernel,
@@ -276,7 +276,7 @@ void multiply_in(Context& context, const Product& p, const ProductOperands& oper
           .shared_bytes = size_t(shared_bytes)},
          map_of(operands.a, p.rows, p.depth), map_of(operands.b, p.columns, p.depth), plan,
          workspace.as<float4>());
-  launch(context, add_stretches<T>,
+  launch(context, fix_up<T>,
          {.blocks = dim3(unsigned(plan.place_fours() / 32), unsigned(plan.tiles)),
           .threads = 32 * adding_warps},
          static_cast<const float4*>(workspace.as<float4>()), plan, operands.y.as<T>(),

@@ -49,7 +49,7 @@ class Planner {
   std::optional<TogetherPlan> in_one_wave() const {
     const int width = full_width();
     const int64_t slices = this->slices(width);
-    if (slices > std::min(multiprocessors_, meeting_slices)) return std::nullopt;
+    if (slices > std::min(multiprocessors_, barrier_slices)) return std::nullopt;
     const int64_t most = std::min(multiprocessors_ / slices, useful(width));
     return plan_of(width, divide_up(rows_, divide_up(rows_, most)), false);
   }

@@ -11,7 +11,7 @@ namespace adret::cuda {
 
 inline constexpr int together_threads = 512;  // of a block; one block a multiprocessor
 inline constexpr int together_width = 4;      // vectors of a slice, at most: 64 bytes
-inline constexpr int meeting_slices = 256;    // whose blocks meet at counters, at most
+inline constexpr int barrier_slices = 256;    // whose blocks meet at counters, at most
 // Bytes of shared memory beside the vectors that are kept.
 inline constexpr size_t together_own = 9 * 1024;
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int group = 4;  // vectors of a thread that are copied, or loaded, together
 
 // One launch at a time uses them, as all are on one stream.
-__device__ Meeting meetings[meeting_slices];
+__device__ GridBarrier barriers[barrier_slices];
 
 template <class T, int n>
 __device__ void copy_group(const T* x, const Part<n>& part, const Kept<T, n>& kept, int k) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   __pipeline_commit();
   Pair* const told =
       share.is_cluster ? reinterpret_cast<Pair*>(memory + share.kept + share.more) : call.partials;
-  const Pair total = sum_together<n>(sums, share, told, meetings);
+  const Pair total = sum_together<n>(sums, share, told, barriers);
   Statistics statistics;
   if (has_channel) {
     statistics = Statistics(total, pivot, rows.count, call.epsilon);

@@ -1,8 +1,8 @@
 // What the kernels share that run batch normalisation in one launch.
 #pragma once
 
+#include <adret/core/cuda/grid_barrier.h>
 #include <adret/core/cuda/launch.h>
-#include <adret/core/cuda/meeting.h>
 #include <adret/core/cuda/norm_share.h>
 #include <adret/core/cuda/norm_tile.h>
 #include <cuda_pipeline.h>
@@ -110,7 +110,7 @@ __device__ void in_batches(int begin, int end, Load load, Use use) {
   }
 }
 
-// -- meeting -------------------------------------------------------------------------------------
+// -- barriers ------------------------------------------------------------------------------------
 
 // Instructions of clusters, which launches for older devices never reach.
 __device__ inline void begin_cluster() {  // tells no more than that the block runs
@@ -164,7 +164,8 @@ __device__ Pair sum_warp(Pair (&sums)[n], int width) {
 // each block. `told` has a Pair for each block and channel of a slice: in shared memory for a
 // cluster, which has begun, else in the workspace for all slices.
 template <int n>
-__device__ Pair sum_together(Pair (&sums)[n], const Share& share, Pair* told, Meeting* meetings) {
+__device__ Pair sum_together(Pair (&sums)[n], const Share& share, Pair* told,
+                             GridBarrier* barriers) {
   static_assert(together_width * n <= 32);
   __shared__ Pair scratch[together_threads];
   const int own = int(threadIdx.x), lane = own % 32, warps = together_threads / 32;
@@ -187,7 +188,7 @@ __device__ Pair sum_together(Pair (&sums)[n], const Share& share, Pair* told, Me
   }
   told += int64_t(blockIdx.y) * blocks * channels;
   if (own < channels) told[blockIdx.x * channels + own] = of_block;
-  meetings[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
+  barriers[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
   const int teams = together_threads / channels;  // each sums some blocks' sums
   Pair mine{};
 #pragma unroll 4

@@ -10,7 +10,7 @@ namespace {
 constexpr int group = 2;  // vectors of a thread and a tensor that are copied, or loaded, together
 
 // One launch at a time uses them, as all are on one stream.
-__device__ Meeting meetings[meeting_slices];
+__device__ GridBarrier barriers[barrier_slices];
 
 // Sums of g, and of g times the centred x.
 template <class T, int n>
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(together_threads, 1)
   sum_and_keep<mask>(call, part, x, g, gradient.affine, sums);
   Pair* const told =
       share.is_cluster ? reinterpret_cast<Pair*>(memory + 2 * share.kept) : call.partials;
-  const Pair total = sum_together<n>(sums, share, told, meetings);
+  const Pair total = sum_together<n>(sums, share, told, barriers);
   if (has_channel) {
     const ChannelGradients gradients(total, rstd, rows.count);
     coefficients[0][own] = A(gradients.offset);

@@ -6,7 +6,7 @@ namespace adret::cuda {
 namespace {
 
 // One launch at a time uses them, as all are on one stream.
-__device__ Meeting meetings[recurrent_meetings];
+__device__ GridBarrier barriers[recurrent_barriers];
 
 // Zeros beyond the units too, where the depth is filled up.
 template <class T>
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(recurrent_threads, 1)
       }
       __syncthreads();  // sums have been read
     }
-    if (i + 1 < call.steps) meetings[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
+    if (i + 1 < call.steps) barriers[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
   }
 #endif
 }

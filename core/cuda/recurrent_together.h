@@ -1,7 +1,7 @@
 // What the kernels share that run all steps of a recurrent layer in one launch.
 #pragma once
 
-#include <adret/core/cuda/meeting.h>
+#include <adret/core/cuda/grid_barrier.h>
 #include <adret/core/cuda/recurrent.h>
 #include <adret/core/cuda/tensor_core.h>
 
@@ -22,7 +22,7 @@ namespace adret::cuda {
 // in f32. The depth is filled up with zeros to whole chunks.
 inline constexpr int recurrent_units = 8, recurrent_threads = 256, recurrent_warps = 8;
 inline constexpr int recurrent_stages = 2;
-inline constexpr int recurrent_meetings = 256;  // for blocks with the same samples, each
+inline constexpr int recurrent_barriers = 256;  // for blocks with the same samples, each
 
 template <class T>
 inline constexpr int chunk_depth = 128 / int(sizeof(T));
@@ -210,7 +210,7 @@ struct RecurrentStates {
 template <class T, int R>
 std::optional<RecurrentPlan> plan_together(const Context& context, const RecurrentSteps& of,
                                            int64_t depth) {
-  const int64_t most = std::min(context.multiprocessors(), recurrent_meetings),
+  const int64_t most = std::min(context.multiprocessors(), recurrent_barriers),
                 units = divide_up(of.hidden, recurrent_units);
   if (context.properties.major < 8 || !context.properties.cooperativeLaunch || units > most) {
     return std::nullopt;

@@ -7,7 +7,7 @@ namespace adret::cuda {
 namespace {
 
 // One launch at a time uses them, as all are on one stream.
-__device__ Meeting meetings[recurrent_meetings];
+__device__ GridBarrier barriers[recurrent_barriers];
 
 template <class T>
 __global__ void clear_states(RecurrentStates<T> states) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(recurrent_threads, 1)
       }
       __syncthreads();  // sums have been read
     }
-    if (i >= 0) meetings[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
+    if (i >= 0) barriers[blockIdx.y].wait(gridDim.x, blockIdx.x == 0);
   }
 #endif
 }

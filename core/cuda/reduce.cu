@@ -48,7 +48,7 @@ void run(Context& context, const kernels::Reduce& call) {
     switch (call.op) {
       case ReduceOp::max: return with(Largest<A>());
       case ReduceOp::min: return with(Smallest<A>());
-      case ReduceOp::prod: return with(Product<A>());
+      case ReduceOp::prod: return with(ProductOf<A>());
       default: return with(Total<A>());
     }
   });

@@ -12,9 +12,9 @@ namespace adret::cuda {
 
 // What is kept of the elements seen so far; a sum is a Total.
 template <class A>
-struct Product {
+struct ProductOf {
   A value = 1;
-  __device__ void merge(const Product& other) { value *= other.value; }
+  __device__ void merge(const ProductOf& other) { value *= other.value; }
 };
 template <class A>
 struct Largest {

@@ -90,7 +90,7 @@ __device__ inline void show_shared_memory() {
 }
 
 // Stages of shared memory that tiles go round.
-struct Ring {
+struct PipelineState {
   int stage = 0, phase = 0;
   __device__ void advance(int stages) {
     if (++stage < stages) return;

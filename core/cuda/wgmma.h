@@ -12,7 +12,7 @@ namespace adret::cuda {
 // -- matrices ------------------------------------------------------------------------------------
 
 // The other way than load_matrices_transposed.
-__device__ inline void store_matrices_turned(uint32_t row, const uint32_t (&from)[4]) {
+__device__ inline void store_matrices_transposed(uint32_t row, const uint32_t (&from)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
                "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
@@ -104,8 +104,8 @@ __device__ inline void multiply(float (&sums)[n / 2], const uint32_t (&a)[4], ui
 // sums (64, n) += a^T (64, 16) b (16, n): both have the depth along their rows of 128 bytes, b
 // blocks of 64 columns, one leading step from each other.
 template <class T, int n>
-__device__ inline void multiply_turned(float (&sums)[n / 2], uint32_t a_low, uint32_t a_high,
-                                       uint32_t b_low, uint32_t b_high) {
+__device__ inline void multiply_transposed(float (&sums)[n / 2], uint32_t a_low, uint32_t a_high,
+                                           uint32_t b_low, uint32_t b_high) {
   static_assert(n == 192 || n == 200);
 #define ADRET_PRODUCT(types)                                                                  \
   if constexpr (n == 192) {                                                                   \

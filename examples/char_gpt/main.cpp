@@ -3,7 +3,6 @@
 //
 //   char_gpt TEXT [--steps N] [--features N] [--depth N] ...
 //   char_gpt --weights FILE --prompt "Once"
-#include <iostream>
 #include <limits>
 
 #include "../command_line.h"
@@ -39,8 +38,7 @@ double evaluate(Gpt2& model, const Windows& windows, Device device) {
 void train(const Arguments& args) {
   check_can_save("char_gpt", args.save);
   random::manual_seed(args.seed);
-  const auto [device, why_not_cuda] = choose_device(args.device);
-  if (!why_not_cuda.empty()) std::cerr << "char_gpt: trains on the CPU: " << why_not_cuda << "\n";
+  const Device device = choose_training_device("char_gpt", args.device);
   const std::string text = read_text(args.text);
   const Alphabet alphabet(text);
   const std::string prompt = args.prompt.empty() ? text.substr(0, 1) : args.prompt;
@@ -92,7 +90,7 @@ void train(const Arguments& args) {
 void speak(const Arguments& args) {
   random::manual_seed(args.seed);
   Speaker speaker = load(args.weights);
-  speaker.model.to(choose_device(args.device).device);
+  speaker.model.to(choose_device(args.device));
   const std::string prompt =
       args.prompt.empty() ? speaker.alphabet.bytes().substr(0, 1) : args.prompt;
   fmt::print("{}\n", sample(speaker.model, speaker.alphabet, prompt, args.sample));
@@ -101,9 +99,7 @@ void speak(const Arguments& args) {
 void add_options(CLI::App& app, Arguments& args) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   CLI::Option* const text = app.add_option("text", args.text, "file to learn from");
-  app.add_option("--device", args.device,
-                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
-      ->capture_default_str();
+  add_device(app, args.device);
   app.add_option("--precision", args.precision, "fp32 or bf16; default: fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   const auto number = [&](const char* name, int64_t& value, const char* meaning) {
@@ -127,12 +123,8 @@ void add_options(CLI::App& app, Arguments& args) {
       ->check(below_one())
       ->capture_default_str();
   app.add_option("--prompt", args.prompt, "what samples begin with; default: the first byte");
-  app.add_option("--seed", args.seed, "of weights, order, dropout and samples")
-      ->check(between(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  app.add_option("--threads", args.threads, "CPU threads")
-      ->check(between(1, 1024))
-      ->capture_default_str();
+  add_seed(app, args.seed, "of weights, order, dropout and samples");
+  add_threads(app, args.threads);
   add_mode(app, args.mode);
   app.add_option("--save", args.save, "file for the weights")->capture_default_str();
   app.add_option("--weights", args.weights, "says something with these, as training saved them")
@@ -145,12 +137,7 @@ int main(int argc, char** argv) {
   Arguments args;
   CLI::App app("Trains a small GPT on the bytes of a text, or says something.");
   add_options(app, args);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return run_program("char_gpt", app, argc, argv, [&] {
     set_num_threads(args.threads);
     if (!args.weights.empty()) {
       speak(args);
@@ -159,8 +146,5 @@ int main(int argc, char** argv) {
     } else {
       throw Error("[char_gpt] name a text file to learn from, or --weights FILE");
     }
-  } catch (const std::exception& error) {
-    std::cerr << "char_gpt: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

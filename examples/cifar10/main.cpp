@@ -7,9 +7,6 @@
 // images that went through JPEG, which costs about a point, resnet18 93.5 % in 14.5 seconds of
 // training (bf16), 93.9 % with --batch 256 --flip alternating --ema 0.999 --test-views 6 (94.8 % of
 // the original images), and 95.0 % (95.7 % on those) with --muon-lr 0.05 besides.
-#include <iostream>
-#include <limits>
-
 #include "../command_line.h"
 #include "arguments.h"
 
@@ -24,9 +21,7 @@ void add_training_options(CLI::App& app, Arguments& args) {
                  "resnet18, wideresnet (16-8), mobilenetv2, vgg11 or tiny; default: resnet18 on a "
                  "GPU, tiny on the CPU")
       ->check(CLI::IsMember({"resnet18", "wideresnet", "mobilenetv2", "vgg11", "tiny"}));
-  app.add_option("--device", args.device,
-                 "cpu, cuda, cuda:N, or auto: the first GPU that can be used, else the CPU")
-      ->capture_default_str();
+  add_device(app, args.device);
   app.add_option("--precision", args.precision,
                  "fp32, tf32 (on a GPU), bf16 or fp16; default: bf16 on a GPU, fp32 on the CPU")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
@@ -65,15 +60,10 @@ void add_training_options(CLI::App& app, Arguments& args) {
 }
 
 void add_other_options(CLI::App& app, Arguments& args) {
-  app.add_option("--data", args.data,
-                 "folder of CIFAR-10's binary files; default: $ADRET_DATA, then ./datasets");
-  app.add_option("--seed", args.seed,
-                 "of weights, order and augmentation; the same seed trains the same weights")
-      ->check(between(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
-  app.add_option("--threads", args.threads, "CPU threads")
-      ->check(between(1, 1024))
-      ->capture_default_str();
+  add_data(app, args.data, "CIFAR-10's binary files");
+  add_seed(app, args.seed,
+           "of weights, order and augmentation; the same seed trains the same weights");
+  add_threads(app, args.threads);
   app.add_option("--workers", args.workers, "loader threads; 0: the set lies on the device")
       ->check(between(0, 1024))
       ->capture_default_str();
@@ -102,20 +92,12 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a network on CIFAR-10, or tells what an image shows.");
   add_training_options(app, args);
   add_other_options(app, args);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return run_program("cifar10", app, argc, argv, [&] {
     set_num_threads(args.threads);
     if (app.count("--predict") == 0) {
       cifar10::train(args);
     } else {
       cifar10::predict(args);
     }
-  } catch (const std::exception& error) {
-    std::cerr << "cifar10: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

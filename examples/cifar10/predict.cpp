@@ -49,7 +49,7 @@ void predict(const Arguments& args) {
   const Metadata metadata = read_tensors(args.weights).metadata;
   const std::vector<std::string> classes = classes_of(metadata);
   const Normalize normalize(numbers_of(metadata, "mean"), numbers_of(metadata, "std"));
-  const Device device = choose_device(args.device).device;
+  const Device device = choose_device(args.device);
   const std::unique_ptr<Module> model = build(text_of(metadata, "model"));
   load_weights(*model, args.weights);
   model->to(device);

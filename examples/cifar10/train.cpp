@@ -94,25 +94,6 @@ TrainerOptions trainer_options(const Arguments& args) {
   return options;
 }
 
-TrainerCallbacks reports(const Arguments& args, ProgressBar& progress, JsonLogger& json,
-                         const DataLoader& loader) {
-  return {.on_epoch_begin =
-              [&](int64_t epoch) {
-                progress.start(fmt::format("epoch {}/{}", epoch, args.epochs), loader.samples());
-              },
-          .on_batch_end =
-              [&](const BatchReport& report) {
-                progress.update(report.samples, fmt::format("loss {:.4f}", report.loss));
-              },
-          .on_epoch_end =
-              [&](const EpochReport& report) {
-                progress.finish(fmt::format("loss {:.4f}, test accuracy {:.2f} %, waited {:.1f} %",
-                                            report.train_loss, 100 * *report.test_accuracy,
-                                            100 * report.waiting));
-                if (args.json) json.log(report);
-              }};
-}
-
 ConfusionMatrix test(Module& model, const Cifar::Part& set, const Normalize& normalize,
                      int64_t views) {
   ConfusionMatrix matrix(10);
@@ -173,7 +154,7 @@ void train(Arguments args) {
   // A GPU takes half a second to be made ready, and so does reading the data.
   std::future<Cifar> reading =
       std::async(std::launch::async, [data = args.data] { return load_cifar10(data); });
-  const auto [device, why_not_cuda] = choose_device(args.device);
+  const Device device = choose_training_device("cifar10", args.device);
   choose_defaults(args, device);
   if (args.save.empty()) args.save = "cifar10-" + args.model + ".safetensors";
   check_can_save("cifar10", args.save);
@@ -182,8 +163,6 @@ void train(Arguments args) {
   const ComputeModeScope scope(mode);
   const Cifar data = reading.get();
   for (const std::string& warning : data.warnings) std::cerr << "cifar10: " << warning << "\n";
-  if (!device.is_cpu()) std::cerr << "cifar10: trains on " << device_report(device) << "\n";
-  if (!why_not_cuda.empty()) std::cerr << "cifar10: trains on the CPU: " << why_not_cuda << "\n";
 
   const DType dtype = dtype_of(args.precision);
   const Normalize normalize = Normalize::fit(data.train.images, dtype);
@@ -196,11 +175,13 @@ void train(Arguments args) {
   const Optimizers optimizers = make_optimizers(*model, args, args.epochs * loader.batches());
   Trainer trainer(*model, optimizers.list, trainer_options(args));
 
-  ProgressBar progress(std::cerr, {.width = [] { return terminal_width(STDERR_FILENO); }});
-  JsonLogger json(std::cout);
   const Cifar::Part test_set{data.test.images.to(device), data.test.labels.to(device), 10};
-  const std::vector<EpochReport> epochs =
-      trainer.fit(loader, test_loader(test_set, normalize), reports(args, progress, json, loader));
+  const std::vector<EpochReport> epochs = trainer.fit(
+      loader, test_loader(test_set, normalize),
+      show_progress(args.epochs, loader.samples(), args.json, [](const EpochReport& report) {
+        return fmt::format("loss {:.4f}, test accuracy {:.2f} %, waited {:.1f} %",
+                           report.train_loss, 100 * *report.test_accuracy, 100 * report.waiting);
+      }));
 
   std::optional<AveragedWeights> averaged;
   if (trainer.average()) averaged.emplace(*trainer.average());

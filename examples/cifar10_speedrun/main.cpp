@@ -134,7 +134,7 @@ void race(const Arguments& args) {
   const ComputeModeScope scope(mode);
   std::future<Cifar> reading =
       std::async(std::launch::async, [&args] { return load_cifar10(args.data); });
-  const Device device = choose_device(args.device).device;
+  const Device device = choose_device(args.device);
   const Cifar cifar = reading.get();
   for (const std::string& warning : cifar.warnings) {
     std::cerr << "cifar10_speedrun: " << warning << "\n";
@@ -185,8 +185,7 @@ void race(const Arguments& args) {
 int main(int argc, char** argv) {
   Arguments args;
   CLI::App app("Trains a small network on CIFAR-10 in the least time.");
-  app.add_option("--data", args.data,
-                 "folder of CIFAR-10's binary files; default: $ADRET_DATA, ./datasets");
+  add_data(app, args.data, "CIFAR-10's binary files");
   app.add_option("--device", args.device, "cuda, cuda:N, cpu or auto")->capture_default_str();
   app.add_option("--precision", args.precision, "of convolutions: fp16 or bf16")
       ->check(CLI::IsMember({"fp16", "bf16"}))
@@ -200,20 +199,8 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch, "images a step")
       ->check(between(1, 50000))
       ->capture_default_str();
-  app.add_option("--seed", args.seed, "of the first run")
-      ->check(between(0, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
+  add_seed(app, args.seed, "of the first run");
   app.add_flag("--json", args.json,
                "one JSON object a run, and one of the means, on standard output");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
-    race(args);
-  } catch (const std::exception& error) {
-    std::cerr << "cifar10_speedrun: " << error.what() << "\n";
-    return 1;
-  }
+  return run_program("cifar10_speedrun", app, argc, argv, [&] { race(args); });
 }

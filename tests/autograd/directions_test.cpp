@@ -6,10 +6,8 @@
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
-#include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
-#include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -239,15 +238,6 @@ struct Same {
   }
 };
 
-class KernelNames final : public Decorator {
- public:
-  void run(const Kernel& call) override {
-    names.push_back(kernel_name(call));
-    forward(call);
-  }
-  std::vector<std::string> names;
-};
-
 TEST_P(Directions, PaddingSameKeepsTheSize) {
   const Same convolved;
   const Tensor x = variable(sized(1, 4, 2));
@@ -279,11 +269,11 @@ TEST(WindowSizes, BeyondWhatCanBeCountedAreRefused) {
 TEST(PaddingSame, PadsNothingWhereBothEndsAreAlike) {
   const Tensor x = variable({1, 4, 4, 2}), odd = variable({1, 3, 5, 2}),
                even = variable({1, 2, 2, 2});
-  KernelNames kernels;
+  SeenKernels kernels;
   (void)conv2d(x, odd, {}, {.padding = Pad::same});
-  EXPECT_EQ(kernels.names, (std::vector<std::string>{"conv2d_forward"}));
+  EXPECT_EQ(kernels.names(), (std::vector<std::string>{"conv2d_forward"}));
   (void)conv2d(x, even, {}, {.padding = Pad::same});
-  EXPECT_EQ(kernels.names.size(), 3u);
+  EXPECT_EQ(kernels.calls.size(), 3u);
   expect_error<ShapeError>(
       [&] {
         return conv2d(x, odd, {}, {.stride = {1, 2}, .padding = Pad::same});

@@ -7,12 +7,12 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
-#include <adret/core/kernels/kernel.h>
 
 #include <algorithm>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -148,22 +148,13 @@ TEST(Matmul, BroadcastsBatchesOfAnyRank) {
   }
 }
 
-class KernelNames final : public Decorator {
- public:
-  void run(const Kernel& call) override {
-    names.push_back(kernel_name(call));
-    forward(call);
-  }
-  std::vector<std::string> names;
-};
-
 TEST(Matmul, WithOneMatrixCopiesNothing) {
   const Tensor a = variable({4, 2, 3}), b = variable({3, 5}, 7);
-  KernelNames kernels;
+  SeenKernels kernels;
   const Tensor y = matmul(a, b);
-  EXPECT_EQ(kernels.names, (std::vector<std::string>{"matmul"}));
+  EXPECT_EQ(kernels.names(), (std::vector<std::string>{"matmul"}));
   grad({y}, {a, b}, {.grad_outputs = {sequence(y.shape())}});
-  EXPECT_EQ(std::ranges::count(kernels.names, "matmul"), 3);
+  EXPECT_EQ(std::ranges::count(kernels.names(), "matmul"), 3);
 }
 
 // Values: PyTorch 1.13.

@@ -14,8 +14,8 @@
 #include <cmath>
 #include <string>
 
+#include "on_gpu.h"
 #include "tests/support/files.h"
-#include "tests/support/mirror.h"
 
 namespace adret::cuda {
 namespace {
@@ -218,25 +218,22 @@ void with_engines(Context& context, const Call& kernel, Check check) {
   }
 }
 
-TEST(AttentionPlan, OfEveryEngineGivesTheResultsOfOurKernels) {
-  if (test::test_device() != test::TestDevice::cuda) {
-    GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-  }
-  Context context(0);
+using AttentionOnGpu = OnGpu<>;
+TEST_F(AttentionOnGpu, PlansOfEveryEngineGiveTheResultsOfOurKernels) {
   for (const Sizes& sizes : {Sizes{16, 256, 256, 4, 64, true, true, DType::bf16},
                              Sizes{16, 197, 197, 6, 64, true, false, DType::bf16},
                              Sizes{4, 300, 512, 4, 128, false, false, DType::f16}}) {
     Attention attention(sizes);
     const Attention::Outputs ours = attention.outputs(), theirs = attention.outputs();
     backend_for(Device::cuda()).services().synchronize();
-    attend(context, attention.forward(ours));
-    attend(context, attention.backward(ours, ours));
-    ADRET_CHECK(cudaStreamSynchronize(context.compute));
-    with_engines(context, attention.forward(theirs), [&](const std::string& name) {
+    attend(context(), attention.forward(ours));
+    attend(context(), attention.backward(ours, ours));
+    ADRET_CHECK(cudaStreamSynchronize(context().compute));
+    with_engines(context(), attention.forward(theirs), [&](const std::string& name) {
       expect_alike(theirs.y, ours.y, name + " y");
       expect_alike(theirs.log_sum_exp, ours.log_sum_exp, name + " log_sum_exp");
     });
-    with_engines(context, attention.backward(ours, theirs), [&](const std::string& name) {
+    with_engines(context(), attention.backward(ours, theirs), [&](const std::string& name) {
       expect_alike(theirs.dq, ours.dq, name + " dq");
       expect_alike(theirs.dk, ours.dk, name + " dk");
       expect_alike(theirs.dv, ours.dv, name + " dv");
@@ -244,28 +241,24 @@ TEST(AttentionPlan, OfEveryEngineGivesTheResultsOfOurKernels) {
   }
 }
 
-TEST(AttentionPlans, ARaceLeavesTheResultsOfItsWinner) {
-  if (test::test_device() != test::TestDevice::cuda) {
-    GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-  }
-  Context context(0);
+TEST_F(AttentionOnGpu, ARaceLeavesTheResultsOfItsWinner) {
   Attention attention({16, 256, 256, 4, 64, true, true, DType::bf16});
   const Attention::Outputs ours = attention.outputs(), theirs = attention.outputs(),
                            again = attention.outputs();
   backend_for(Device::cuda()).services().synchronize();
-  attend(context, attention.forward(ours));
-  attend(context, attention.backward(ours, ours));
-  AttentionPlans plans(context, nullptr);
+  attend(context(), attention.forward(ours));
+  attend(context(), attention.backward(ours, ours));
+  AttentionPlans plans(context(), nullptr);
   ComputeMode mode = compute_mode();
   mode.plans = PlanSearch::measure;
   const ComputeModeScope measuring(mode);
   for (const Attention::Outputs& out : {theirs, again}) {
     const auto forward = attention.forward(out);
     const auto backward = attention.backward(ours, out);
-    plans.run(*attention_call(forward), [&] { attend(context, forward); });
-    plans.run(*attention_call(backward), [&] { attend(context, backward); });
+    plans.run(*attention_call(forward), [&] { attend(context(), forward); });
+    plans.run(*attention_call(backward), [&] { attend(context(), backward); });
   }
-  ADRET_CHECK(cudaStreamSynchronize(context.compute));
+  ADRET_CHECK(cudaStreamSynchronize(context().compute));
   expect_alike(theirs.y, ours.y, "y");
   expect_alike(theirs.dq, ours.dq, "dq");
   const auto bits = [](const Tensor& x) {

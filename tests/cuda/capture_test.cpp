@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "on_gpu.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mirror.h"
 
@@ -95,10 +96,8 @@ struct WaitingKernel final : CustomKernel {
   bool waits = true;
 };
 
-TEST(Capture, NamesTheKernelThatBreaksIt) {
-  if (test::test_device() != test::TestDevice::cuda) {
-    GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-  }
+using Capture = cuda::OnGpu<>;
+TEST_F(Capture, NamesTheKernelThatBreaksIt) {
   const test::MirrorPause pause;
   const NoGrad guard;
   const Device device = Device::cuda();

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "on_gpu.h"
 #include "tests/support/guarded.h"
-#include "tests/support/mirror.h"
 #include "tests/support/reference.h"
 
 namespace adret::cuda {
@@ -182,18 +182,8 @@ constexpr Mode modes[] = {
     {DType::f16, MathMode::exact, 0},  {DType::f64, MathMode::exact, 0},
 };
 
-class ConvDirect : public ::testing::TestWithParam<ConvCase> {
+class ConvDirect : public OnGpu<::testing::TestWithParam<ConvCase>> {
  protected:
-  void SetUp() override {
-    if (test::test_device() != test::TestDevice::cuda) {
-      GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-    }
-  }
-  static Context& context() {
-    static Context context(0);
-    return context;
-  }
-
   const test::ConvSizes& sizes() const { return GetParam().sizes; }
   ConvCall call(ConvDirection direction, const Mode& mode, bool has_bias, Operand& x,
                 Operand& weight, Operand& y, Operand& bias) const {

@@ -1,8 +1,8 @@
 // Plans of convolutions on a GPU: from a race, from disk, under limits, while capturing.
 #include <adret/core/backend.h>
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/graph_capture.h>
-#include <adret/core/cuda/plan_cache.h>
 #include <adret/core/cuda/plan_file.h>
 #include <adret/core/error.h>
 #include <cuda_runtime.h>
@@ -15,27 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include "on_gpu.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
-#include "tests/support/mirror.h"
 
 namespace adret::cuda {
 namespace {
 
 using test::TempDir;
 
-class ConvPlanTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (test::test_device() != test::TestDevice::cuda) {
-      GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-    }
-  }
-  static Context& context() {
-    static Context context(0);
-    return context;
-  }
-};
+using ConvPlanTest = OnGpu<>;
 
 // Device memory with values in it, of one f32 convolution in one direction.
 class Conv {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "matrix.h"
-#include "tests/support/mirror.h"
+#include "on_gpu.h"
 
 namespace adret::cuda {
 namespace {
@@ -90,18 +90,8 @@ std::string text_of(const Product& p, const TensorTiling& tiling) {
          std::to_string(tiling.tile) + ", splits " + std::to_string(tiling.splits);
 }
 
-class TensorProducts : public ::testing::Test {
+class TensorProducts : public OnGpu<> {
  protected:
-  void SetUp() override {
-    if (test::test_device() != test::TestDevice::cuda) {
-      GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-    }
-  }
-  static Context& context() {
-    static Context context(0);
-    return context;
-  }
-
   // The product in each of its tilings; sums are exact, but for their last rounding.
   template <class T>
   static void check(const Product& p, int64_t offset = 0) {

@@ -10,22 +10,16 @@
 #include <vector>
 
 #include "matrix.h"
-#include "tests/support/mirror.h"
+#include "on_gpu.h"
 
 namespace adret::cuda {
 namespace {
 
-class WideProducts : public ::testing::Test {
+class WideProducts : public OnGpu<> {
  protected:
   void SetUp() override {
-    if (test::test_device() != test::TestDevice::cuda) {
-      GTEST_SKIP() << "it runs on a GPU; run it with ADRET_TEST_DEVICE=cuda";
-    }
-    if (context().properties.major != 9) GTEST_SKIP() << "it runs on Hopper alone";
-  }
-  static Context& context() {
-    static Context context(0);
-    return context;
+    OnGpu::SetUp();
+    if (!IsSkipped() && context().properties.major != 9) GTEST_SKIP() << "it runs on Hopper alone";
   }
 
   static Product product(int64_t rows, int64_t columns, int64_t depth,

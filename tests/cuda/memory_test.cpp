@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "on_gpu.h"
 #include "tests/support/mirror.h"
 #include "tests/support/trainers.h"
 
@@ -13,10 +14,8 @@ namespace {
 
 using namespace test;
 
-TEST(DeviceMemory, IsTheSameAfterTwoTrainersAndAHundred) {
-  if (test_device() != TestDevice::cuda) {
-    GTEST_SKIP() << "it measures a GPU; run it with ADRET_TEST_DEVICE=cuda";
-  }
+using DeviceMemory = cuda::OnGpu<>;
+TEST_F(DeviceMemory, IsTheSameAfterTwoTrainersAndAHundred) {
   const MirrorPause pause;
   const auto free_memory = [] {
     backend_for(Device::cuda()).services().pool().free_cache();

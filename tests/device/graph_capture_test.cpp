@@ -29,6 +29,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/second_device_test.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -71,16 +72,6 @@ struct Captured : OnSecondDevice {
 
 // -- the same bits -------------------------------------------------------------------------------
 
-// Notes the calls and runs them on.
-class CallList final : public Decorator {
- public:
-  void run(const Kernel& call) override {
-    calls.push_back(call);
-    forward(call);
-  }
-  std::vector<Kernel> calls;
-};
-
 struct Net : Layer<Net> {
   Conv2d& conv = add("conv", Conv2d(3, 8, {.kernel = 3, .padding = 1}));
   BatchNorm2d& norm = add("norm", BatchNorm2d(8));
@@ -102,9 +93,9 @@ class Training {
     }
     set_batch(2);
     const PoolScope scope(second, *memory_);
-    CallList list;
+    SeenKernels seen;
     step();
-    calls_ = std::move(list.calls);
+    calls_ = std::move(seen.calls);
   }
 
   void set_batch(uint32_t number) {

@@ -4,7 +4,6 @@
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/pool.h>
-#include <adret/layers/resample.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"

@@ -3,7 +3,6 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/reduce.h>
-#include <adret/core/kernels/kernel.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/sequential.h>
 #include <adret/optim/adagrad.h>
@@ -19,6 +18,7 @@
 #include <memory>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -34,24 +34,14 @@ struct Two : Layer<Two> {
 
 Tensor input() { return Tensor::from({1.f, 2.f, 3.f}, {1, 3}); }
 
-// Counts the kernels of each name.
-class Count : public Decorator {
- public:
-  void run(const Kernel& call) override {
-    ++calls[kernel_name(call)];
-    forward(call);
-  }
-  std::map<std::string, int> calls;
-};
-
 TEST(Optimizer, StepsAllParametersWithOneKernelAndNoCopy) {
   Sequential net(Linear(3, 4), Linear(4, 4), Linear(4, 1));
   Sgd optimizer(net, {.lr = 0.1, .momentum = 0.9});
   for (int step = 0; step < 3; ++step) {
     sum(net(input())).backward();
-    Count count;
+    SeenKernels seen;
     optimizer.step();
-    EXPECT_EQ(count.calls, (std::map<std::string, int>{{"sgd_step", 1}}));
+    EXPECT_EQ(seen.counts(), (std::map<std::string, int>{{"sgd_step", 1}}));
     optimizer.zero_grad();
   }
 }

@@ -1,4 +1,5 @@
 // Images in other sizes.
+#include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/shape.h>
 

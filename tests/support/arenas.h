@@ -60,10 +60,6 @@ class Arenas {
     segments_[parameter].active = active;
     update_segments();
   }
-  void set_has_gradient(size_t parameter, bool has_gradient) {
-    segments_[parameter].has_gradient = has_gradient;
-    update_segments();
-  }
   void set_unscale(double unscale) {
     for (Segment& segment : segments_) segment.unscale = unscale;
     update_segments();

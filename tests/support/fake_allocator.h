@@ -49,13 +49,12 @@ class FakeAllocator final : public RawAllocator {
     for (const auto& [data, bytes] : held_) sum += bytes;
     return sum;
   }
-  void set_budget(size_t budget) { budget_ = budget; }
 
   int allocate_calls = 0;
   int bad_frees = 0;  // frees of what was not given, or with another size
 
  private:
-  size_t budget_;
+  const size_t budget_;
   std::mutex mutex_;  // pools over one raw allocator call it at the same time
   std::map<void*, size_t> held_;
 };

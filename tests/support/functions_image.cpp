@@ -1,5 +1,6 @@
 // Cases of functions of images and sequences.
 #include <adret/autograd/ops/conv.h>
+#include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/resample.h>
 
 #include "tests/support/function_lists.h"

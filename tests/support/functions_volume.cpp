@@ -1,7 +1,6 @@
 // Cases of convolutions of sequences and volumes, of padding that keeps the size, and of pooling.
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/pool.h>
-#include <adret/autograd/ops/resample.h>
 
 #include "tests/support/function_lists.h"
 

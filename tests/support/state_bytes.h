@@ -1,4 +1,4 @@
-// All bytes that a training step may write, to be compared.
+// What a training step may write, to be compared: all bytes, or the weights as numbers.
 #pragma once
 
 #include <adret/layers/module.h>
@@ -45,6 +45,15 @@ inline std::vector<std::string> state_bytes(const Module& model, const Optimizer
   all.push_back(std::to_string(average->updates()));
   const AveragedWeights averaged(*average);
   for (std::string& bytes : model_bytes(model)) all.push_back(std::move(bytes));
+  return all;
+}
+
+inline std::vector<float> all_weights(const Module& model) {
+  std::vector<float> all;
+  for (const auto& parameter : model.parameters()) {
+    const auto values = parameter->value.to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
   return all;
 }
 

@@ -6,7 +6,6 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/ops/softmax.h>
-#include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
@@ -22,6 +21,8 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -137,15 +138,6 @@ TEST(Precision, NormalisationAndOptimizerStateStayInF32) {
   }
 }
 
-// How often each kernel is run while it lives.
-struct KernelCounts final : Decorator {
-  void run(const Kernel& call) override {
-    ++counts[kernel_name(call)];
-    forward(call);
-  }
-  std::map<std::string, int> counts;
-};
-
 // In an epoch of three steps.
 std::map<std::string, int> kernels_of(const TrainerOptions& options) {
   random::manual_seed(5);
@@ -154,9 +146,9 @@ std::map<std::string, int> kernels_of(const TrainerOptions& options) {
   Everything model;
   Sgd optimizer(model, {.lr = 0.01});
   Trainer trainer(model, optimizer, options);
-  KernelCounts kernels;
+  test::SeenKernels seen;
   trainer.fit(loader);
-  return kernels.counts;
+  return seen.counts();
 }
 
 // On a GPU each costs the host some 5 us.

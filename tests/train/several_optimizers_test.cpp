@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/state_bytes.h"
 
 namespace adret {
 namespace {
@@ -58,15 +59,6 @@ TensorDataset points() {
     labels.push_back(int32_t(bits[0] >> 31));
   }
   return TensorDataset(Tensor::from(values, {96, 2}), Tensor::from(labels, {96}), 2);
-}
-
-std::vector<float> all_weights(const Module& model) {
-  std::vector<float> all;
-  for (const auto& parameter : model.parameters()) {
-    const auto values = parameter->value.to_vector<float>();
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
 }
 
 // The weights, then their averages, after three epochs.

@@ -5,7 +5,6 @@
 #include <adret/autograd/ops/pool.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
-#include <adret/core/kernels/kernel.h>
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
@@ -23,21 +22,13 @@
 #include <string>
 
 #include "tests/support/hashed.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
 
 using namespace test;
 using Counts = std::map<std::string, int>;
-
-// The names of a replay's kernels, without its copies.
-struct Names : Decorator {
-  Counts counts;
-  void run(const Kernel& call) override {
-    if (!std::holds_alternative<kernels::Copy>(call.any())) ++counts[kernel_name(call)];
-    forward(call);
-  }
-};
 
 Tensor images(int64_t step, int64_t count) {
   const std::vector<double> values = hashed_unit(std::to_string(step), count * 8 * 8 * 3);
@@ -84,9 +75,10 @@ Run train(StepMode mode, bool capture = true) {
       continue;
     }
     const Tensor x = images(i, 40), y = labels(i, 40);
-    Names names;
+    SeenKernels seen;
     const Tensor loss = step(x, y);
-    run.kernels = names.counts;
+    run.kernels = seen.counts();
+    run.kernels.erase("copy");  // of the inputs and outputs
     run.losses.push_back(loss.item());
   }
   EXPECT_EQ(step.report().replays > 0, mode == StepMode::graph) << step.report().reason;

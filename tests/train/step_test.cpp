@@ -31,6 +31,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/fake_allocator.h"
 #include "tests/support/hashed.h"
+#include "tests/support/seen_kernels.h"
 
 namespace adret {
 namespace {
@@ -218,20 +219,13 @@ TEST(Step, AStepWithinAStepIsPartOfIt) {
 }
 
 TEST(Step, ADecoratorSeesEveryCallOfAReplay) {
-  struct Count : Decorator {
-    size_t calls = 0;
-    void run(const Kernel& call) override {
-      ++calls;
-      forward(call);
-    }
-  };
   Step step([](const Tensor& x) { return x * 2 + 1; });
   for (int i = 0; i < 4; ++i) step(Tensor::ones({1}));
   const size_t kernels = step.report().kernels;
   const Tensor four = Tensor::full({1}, 4.0);
-  Count count;
+  SeenKernels seen;
   EXPECT_EQ(step(four).item(), 9);
-  EXPECT_EQ(count.calls, kernels + 2);  // its input and output are copied
+  EXPECT_EQ(seen.calls.size(), kernels + 2);  // its input and output are copied
 }
 
 TEST(Step, LossScalingSkipsInReplays) {

@@ -1,8 +1,8 @@
 // Finding of plans: the order in which candidates are asked for, tried and raced.
 #include <adret/core/cuda/check.h>
+#include <adret/core/cuda/conv_plan.h>
 #include <adret/core/cuda/libraries.h>
 #include <adret/core/cuda/matmul_plan.h>
-#include <adret/core/cuda/plan_cache.h>
 #include <adret/core/cuda/stopwatch.h>
 #include <adret/core/cuda/workspace.h>
 #include <adret/core/error.h>

@@ -1,4 +1,4 @@
-// Counters in device memory at which the blocks of one launch wait for each other.
+// Barriers in device memory for blocks of one launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace adret::cuda {
 
 // Where blocks that were launched together meet. Whichever way the highest bit points, it turns
 // when all are there, and the other bits are zero again: ready for the next launch.
-struct alignas(128) Meeting {
+struct alignas(128) GridBarrier {
   unsigned arrived;
 
   // All threads of all blocks call it; what was written before is seen behind it.
