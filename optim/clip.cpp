@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 namespace adret {

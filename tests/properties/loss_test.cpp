@@ -1,5 +1,4 @@
-// Losses: slopes, and how sums and means follow from the losses of all elements. Values against
-// their definitions are in autograd/more_losses_test.cpp.
+// Losses: each element's against its definition, how sums and means follow, and slopes.
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/loss.h>
@@ -8,6 +7,7 @@
 #include <adret/autograd/ops/regression_loss.h>
 #include <adret/autograd/ops/softmax.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -45,6 +45,14 @@ Inputs two(Draw& draw) {
   return {draw.numbers(shape), draw.numbers(shape) + 0.25 / 64};
 }
 
+// f(|prediction - target|)
+template <class F>
+Array of_distances(const Inputs& in, F f) {
+  const Array prediction(in[0]), target(in[1]);
+  return tabulate(prediction.shape,
+                  [&](const Index& at) { return f(std::abs(prediction.at(at) - target.at(at))); });
+}
+
 TEST(LossProperties, OfDifferences) {
   for_random_cases("mse_loss", [](Draw& draw) {
     const Inputs in = two(draw);
@@ -59,13 +67,22 @@ TEST(LossProperties, OfDifferences) {
   });
   for_random_cases("smooth_l1_loss", [](Draw& draw) {
     const double beta = draw.integer(0, 3) / 2.0;
-    expect_loss(draw, two(draw), [&](const Inputs& in, Reduction r) {
+    const Inputs in = two(draw);
+    expect_array(
+        smooth_l1_loss(in[0], in[1], {beta, Reduction::none}),
+        of_distances(in, [&](double d) { return d < beta ? d * d / (2 * beta) : d - beta / 2; }));
+    expect_loss(draw, in, [&](const Inputs& in, Reduction r) {
       return smooth_l1_loss(in[0], in[1], {beta, r});
     });
   });
   for_random_cases("huber_loss", [](Draw& draw) {
     const double delta = draw.integer(1, 4) / 2.0;
-    expect_loss(draw, two(draw), [&](const Inputs& in, Reduction r) {
+    const Inputs in = two(draw);
+    expect_array(huber_loss(in[0], in[1], {delta, Reduction::none}),
+                 of_distances(in, [&](double d) {
+                   return d < delta ? d * d / 2 : delta * (d - delta / 2);
+                 }));
+    expect_loss(draw, in, [&](const Inputs& in, Reduction r) {
       return huber_loss(in[0], in[1], {delta, r});
     });
   });
@@ -87,6 +104,7 @@ struct Classes {
     if (draw.chance()) weights = draw.numbers({classes}, DType::f64, 0.25, 2);
     if (weights.defined()) narrow_weights = weights.to(DType::f32);
   }
+  double weight(int64_t label) const { return weights.defined() ? Array(weights).at({label}) : 1; }
   const Tensor& weights_for(const Tensor& x) const {
     return x.dtype() == DType::f64 ? weights : narrow_weights;
   }
@@ -97,7 +115,7 @@ Tensor weighted_mean(const Tensor& each, const Classes& c) {
   const Array labels(c.inputs[1]);
   double total = 0;
   for (double label : labels.values) {
-    if (label >= 0) total += c.weights.defined() ? Array(c.weights).at({int64_t(label)}) : 1;
+    if (label >= 0) total += c.weight(int64_t(label));
   }
   return sum(each) / (total > 0 ? total : 1);
 }
@@ -117,8 +135,7 @@ TEST(LossProperties, OfLabels) {
                    for (int64_t k = 0; k < classes && labels.at(at) >= 0; ++k) {
                      const double share =
                          smoothing / double(classes) + (k == labels.at(at) ? 1 - smoothing : 0);
-                     const double weight = c.weights.defined() ? Array(c.weights).at({k}) : 1;
-                     loss -= share * weight * logits.at(inserted(at, int(at.size()), k));
+                     loss -= share * c.weight(k) * logits.at(inserted(at, int(at.size()), k));
                    }
                    return loss;
                  }));
@@ -134,6 +151,13 @@ TEST(LossProperties, OfLabels) {
       return nll_loss(in[0], in[1], {-1, r, c.weights_for(in[0])});
     };
     const Tensor each = loss(c.inputs, Reduction::none);
+    const Array x(c.inputs[0]), labels(c.inputs[1]);
+    expect_array(each, tabulate(each.shape(), [&](const Index& at) {
+                   const auto label = int64_t(labels.at(at));
+                   return label < 0 ? 0
+                                    : -c.weight(label) * x.at(inserted(at, int(at.size()), label));
+                 }));
+    expect_array(loss(c.inputs, Reduction::sum), sum(each));
     expect_array(loss(c.inputs, Reduction::mean), weighted_mean(each, c));
     for (const Reduction r : {Reduction::none, Reduction::sum, Reduction::mean}) {
       expect_slope([&](const Inputs& in) { return loss(in, r); }, c.inputs, draw);
@@ -143,6 +167,20 @@ TEST(LossProperties, OfLabels) {
     const Classes c(draw, 0);
     const int p = int(draw.integer(1, 2));
     const double margin = draw.number(0.5, 2) + 0.25 / 64;
+    const Array x(c.inputs[0]), labels(c.inputs[1]);
+    const int64_t classes = c.inputs[0].size(-1);
+    const auto of_sample = [&](const Index& at) {
+      const auto label = int64_t(labels.at(at));
+      const auto score = [&](int64_t k) { return x.at(inserted(at, int(at.size()), k)); };
+      double total = 0;
+      for (int64_t k = 0; k < classes; ++k) {
+        if (k != label) total += std::pow(std::max(0.0, margin - score(label) + score(k)), p);
+      }
+      return c.weight(label) * total / double(classes);
+    };
+    expect_array(
+        multi_margin_loss(c.inputs[0], c.inputs[1], {p, margin, Reduction::none, c.weights}),
+        tabulate(c.inputs[1].shape(), of_sample));
     expect_loss(draw, c.inputs, [&](const Inputs& in, Reduction r) {
       return multi_margin_loss(in[0], in[1], {p, margin, r, c.weights_for(in[0])});
     });
@@ -230,6 +268,13 @@ struct Vectors {
     c = draw.numbers(shape) + 0.375 / 64;
     labels = draw.truths(samples).to(DType::f32) * 2 - 1;
   }
+  // Of f(index of an element) over the vector of a sample.
+  template <class F>
+  double sum_over(const Index& sample, F f) const {
+    double total = 0;
+    for (int64_t k = 0; k < a.size(-1); ++k) total += f(inserted(sample, int(sample.size()), k));
+    return total;
+  }
 };
 
 TEST(LossProperties, OfVectors) {
@@ -248,6 +293,16 @@ TEST(LossProperties, OfVectors) {
   for_random_cases("cosine_embedding_loss", [](Draw& draw) {
     const Vectors v(draw);
     const double margin = draw.number(-0.5, 0.5);
+    const Array a(v.a), b(v.b), labels(v.labels);
+    const auto of_sample = [&](const Index& at) {
+      const double product = v.sum_over(at, [&](const Index&k) { return a.at(k) * b.at(k); }),
+                   of_a = v.sum_over(at, [&](const Index&k) { return a.at(k) * a.at(k); }),
+                   of_b = v.sum_over(at, [&](const Index&k) { return b.at(k) * b.at(k); });
+      const double cosine = product / std::sqrt(of_a * of_b);
+      return labels.at(at) > 0 ? 1 - cosine : std::max(0.0, cosine - margin);
+    };
+    expect_array(cosine_embedding_loss(v.a, v.b, v.labels, {margin, Reduction::none}),
+                 tabulate(v.labels.shape(), of_sample));
     expect_loss(draw, {v.a, v.b, v.labels}, [&](const Inputs& in, Reduction r) {
       return cosine_embedding_loss(in[0], in[1], in[2], {margin, r});
     });
@@ -256,6 +311,23 @@ TEST(LossProperties, OfVectors) {
     const Vectors v(draw);
     const TripletMarginOptions options{
         .margin = draw.number(0.5, 2), .p = draw.one_of<double>({1, 2, 3}), .swap = draw.chance()};
+    const Array a(v.a), b(v.b), c(v.c);
+    const auto of_sample = [&](const Index& at) {
+      const auto distance = [&](const Array& one, const Array& other) {
+        return std::pow(v.sum_over(at,
+                                   [&](const Index& k) {
+                                     const double d = std::abs(one.at(k) - other.at(k) + 1e-6);
+                                     return std::pow(d, options.p);
+                                   }),
+                        1 / options.p);
+      };
+      const double negative =
+          options.swap ? std::min(distance(a, c), distance(b, c)) : distance(a, c);
+      return std::max(0.0, options.margin + distance(a, b) - negative);
+    };
+    TripletMarginOptions apart = options;
+    apart.reduction = Reduction::none;
+    expect_array(triplet_margin_loss(v.a, v.b, v.c, apart), tabulate(v.labels.shape(), of_sample));
     expect_loss(draw, {v.a, v.b, v.c}, [&](const Inputs& in, Reduction r) {
       TripletMarginOptions reduced = options;
       reduced.reduction = r;
@@ -269,23 +341,40 @@ TEST(LossProperties, OfSignedLabels) {
     const Shape shape = draw.shape(0, 3);
     const Tensor labels = draw.truths(shape).to(DType::f32) * 2 - 1;
     const double margin = draw.number(-1, 1) + 0.25 / 64;
-    expect_loss(draw, {draw.numbers(shape), draw.numbers(shape), labels},
-                [&](const Inputs& in, Reduction r) {
-                  return margin_ranking_loss(in[0], in[1], in[2], {margin, r});
-                });
+    const Inputs in = {draw.numbers(shape), draw.numbers(shape), labels};
+    const Array a(in[0]), b(in[1]), sign(labels);
+    expect_array(margin_ranking_loss(in[0], in[1], labels, {margin, Reduction::none}),
+                 tabulate(shape, [&](const Index& at) {
+                   return std::max(0.0, margin - sign.at(at) * (a.at(at) - b.at(at)));
+                 }));
+    expect_loss(draw, in, [&](const Inputs& in, Reduction r) {
+      return margin_ranking_loss(in[0], in[1], in[2], {margin, r});
+    });
   });
   for_random_cases("hinge_embedding_loss", [](Draw& draw) {
     const Shape shape = draw.shape(0, 3);
     const Tensor labels = draw.truths(shape).to(DType::f32) * 2 - 1;
     const double margin = draw.number(0, 2) + 0.25 / 64;
-    expect_loss(draw, {draw.numbers(shape), labels}, [&](const Inputs& in, Reduction r) {
+    const Inputs in = {draw.numbers(shape), labels};
+    const Array x(in[0]), sign(labels);
+    expect_array(hinge_embedding_loss(in[0], labels, {margin, Reduction::none}),
+                 tabulate(shape, [&](const Index& at) {
+                   return sign.at(at) > 0 ? x.at(at) : std::max(0.0, margin - x.at(at));
+                 }));
+    expect_loss(draw, in, [&](const Inputs& in, Reduction r) {
       return hinge_embedding_loss(in[0], in[1], {margin, r});
     });
   });
   for_random_cases("soft_margin_loss", [](Draw& draw) {
     const Shape shape = draw.shape(0, 3);
     const Tensor labels = draw.truths(shape).to(DType::f32) * 2 - 1;
-    expect_loss(draw, {draw.numbers(shape, DType::f64, -9, 9), labels},
+    const Inputs in = {draw.numbers(shape, DType::f64, -9, 9), labels};
+    const Array x(in[0]), sign(labels);
+    expect_array(soft_margin_loss(in[0], labels, {Reduction::none}),
+                 tabulate(shape, [&](const Index& at) {
+                   return std::log1p(std::exp(-sign.at(at) * x.at(at)));
+                 }));
+    expect_loss(draw, in,
                 [](const Inputs& in, Reduction r) { return soft_margin_loss(in[0], in[1], {r}); });
   });
 }

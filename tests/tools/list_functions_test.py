@@ -19,11 +19,10 @@ COMPARED = 'not_comparable = {"sine/large",\n "other/kink"};'
 
 class ListFunctions(unittest.TestCase):
     def survey(self, header=HEADER, cases='one("sine", sine), {"sine/large", f}', golden=("sine", "sine/large"),
-               excepted=("draw",), properties=PROPERTIES, compared=COMPARED, drawn="draws", drawing_test="",
-               elsewhere=()):
+               excepted=("draw",), properties=PROPERTIES, compared=COMPARED, drawn="draws", drawing_test=""):
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(
                 tool, "ELSEWHERE", {name: ("core/draw_test.cpp", drawn, "core/draw_test.cpp") for name in excepted}
-        ), mock.patch.object(tool, "PROPERTIES_ELSEWHERE", {name: "core/draw_test.cpp" for name in elsewhere}):
+        ):
             root = Path(folder)
             for path, text in {"cmake/private_headers.txt": "autograd/ops/check.h\n", "autograd/ops/a.h": header,
                                "autograd/ops/check.h": "Tensor hidden();\n", "tests/support/functions.cpp": cases,
@@ -58,10 +57,6 @@ class ListFunctions(unittest.TestCase):
         in_words = 'for_random_cases("draw", [](Draw& draw) {});'
         rows, missing = self.survey(properties='{"sine", sine}', drawing_test=in_words)
         self.assertEqual((missing, rows[1][4]), ([], "core/draw_test.cpp"))
-        loop = "draw(random_shape(seed), 3)"
-        self.assertEqual(self.survey(properties='{"sine", sine}', elsewhere=("draw",), drawing_test=loop)[1], [])
-        missing = self.survey(elsewhere=("draw",), drawing_test="other(3)")[1]
-        self.assertEqual(missing, ["tools/list_functions: draw: no property test in tests/core/draw_test.cpp"])
 
     def test_a_table_elsewhere_is_no_property_test(self):
         missing = self.survey(properties='{"sine", sine}', drawing_test='{"draw", draw}')[1]
