@@ -163,6 +163,9 @@ TEST(LossProperties, OfLabels) {
       expect_slope([&](const Inputs& in) { return loss(in, r); }, c.inputs, draw);
     }
   });
+}
+
+TEST(LossProperties, OfMargins) {
   for_random_cases("multi_margin_loss", [](Draw& draw) {
     const Classes c(draw, 0);
     const int p = int(draw.integer(1, 2));
