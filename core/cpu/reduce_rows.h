@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adret/core/cpu/vector.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <algorithm>
 #include <cstdint>
