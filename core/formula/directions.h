@@ -87,7 +87,11 @@ struct Backward {
     using D = Dual<X, N>;
     const auto result = f(D(x[I], [](int i) { return X(i == int(I)); })...);
     const D y[] = {output<D, K>(result)...};
-    const auto gradient = [&](size_t i) { return (times(y[K].slope[i], dy[K]) + ...); };
+    // Beside others, the gradient of one that nobody used is 0.
+    const auto part = [&](const X& slope, const X& dy) {
+      return results == 1 ? slope * dy : times(slope, dy);
+    };
+    const auto gradient = [&](size_t i) { return (part(y[K].slope[i], dy[K]) + ...); };
     ((dx[I] = gradient(I)), ...);
   }
 };

@@ -45,9 +45,9 @@ inline __device__ Number<Short> exp(const Number<Short>& x) { return __expf(x.va
 inline __device__ Number<Short> log(const Number<Short>& x) { return __logf(x.value); }
 #endif
 
-ADRET_FUNCTION(exp, cpu::exp(x), ::exp(x), y)
-ADRET_FUNCTION(exp2, cpu::exp2(x), ::exp2(x), y* std::numbers::ln2)
-ADRET_FUNCTION(expm1, cpu::expm1(x), ::expm1(x), y + 1)
+ADRET_FUNCTION(exp, cpu::exp(x), ::exp(x), finite(y))
+ADRET_FUNCTION(exp2, cpu::exp2(x), ::exp2(x), finite(y) * std::numbers::ln2)
+ADRET_FUNCTION(expm1, cpu::expm1(x), ::expm1(x), finite(y + 1))
 ADRET_FUNCTION(log, cpu::log(x), ::log(x), 1 / x)
 ADRET_FUNCTION(log2, cpu::log2(x), ::log2(x), std::numbers::log2e / x)
 ADRET_FUNCTION(log1p, cpu::log1p(x), ::log1p(x), 1 / (1 + x))
@@ -59,7 +59,7 @@ ADRET_FUNCTION(tan, tan_of(x), ::tan(x), 1 + y * y)
 ADRET_FUNCTION(asin, cpu::asin(x), ::asin(x), rsqrt((1 - x) * (1 + x)))
 ADRET_FUNCTION(acos, cpu::acos(x), ::acos(x), -rsqrt((1 - x) * (1 + x)))
 ADRET_FUNCTION(atan, cpu::atan(x), ::atan(x), 1 / (1 + x * x))
-ADRET_FUNCTION(sinh, cpu::sinh(x), ::sinh(x), cosh(x))
+ADRET_FUNCTION(sinh, cpu::sinh(x), ::sinh(x), finite(cosh(x)))
 ADRET_FUNCTION(cosh, cpu::cosh(x), ::cosh(x), sinh(x))
 ADRET_FUNCTION(tanh, cpu::tanh(x), ::tanh(x), 1 - y * y)
 ADRET_FUNCTION(erf, cpu::erf(x), ::erf(x), 2 * std::numbers::inv_sqrtpi * exp(-(x * x)))

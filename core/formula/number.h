@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -171,20 +172,28 @@ ADRET_FN X select(bool condition, C a, const X& b) {
   return select(condition, X(a), b);
 }
 
-// Note [Zero times infinity]
-// A product within a derivative is 0 where a factor is, infinite as the other may be. An operand
-// that a result does not depend on has the slope 0, and the infinite derivative of another one's
-// function (sqrt at 0) is not its concern; and x / (1 + exp(-x)) is flat at -100, where exp(100) is
-// infinite in f32.
+// Note [Infinite derivatives]
+// A derivative times a slope of 0 is 0, infinite as the derivative may be: an operand that a value
+// does not depend on is no concern of a function that is steep there (sqrt at 0). And the slopes of
+// exponentials are finite: so x / (1 + exp(-x)) is flat at -100, where exp(100) is infinite in f32.
 template <class T>
-ADRET_FN Number<T> times(const Number<T>& a, const Number<T>& b) {
-  // In one condition GCC 12 does not vectorise it.
-  const Number<T> zero(0);
-  return select(a == zero, zero, select(b == zero, zero, a * b));
+ADRET_FN Number<T> times(const Number<T>& derivative, const Number<T>& slope) {
+  return select(slope == 0, Number<T>(0), derivative * slope);
 }
 template <class V, int N>
-ADRET_FN Dual<V, N> times(const Dual<V, N>& a, const Dual<V, N>& b) {
-  return Dual<V, N>(times(a.value, b.value), b.value, a, a.value, b);
+ADRET_FN Dual<V, N> times(const Dual<V, N>& derivative, const Dual<V, N>& slope) {
+  return Dual<V, N>(times(derivative.value, slope.value), [&](int i) {
+    return times(derivative.slope[i], slope.value) + times(derivative.value, slope.slope[i]);
+  });
+}
+template <class T>
+ADRET_FN Number<T> finite(const Number<T>& y) {  // keeps NaN
+  const Number<T> largest(std::numeric_limits<typename Number<T>::Value>::max());
+  return select(y > largest, largest, y);
+}
+template <class V, int N>
+ADRET_FN Dual<V, N> finite(const Dual<V, N>& y) {
+  return Dual<V, N>(finite(y.value), [&](int i) { return y.slope[i]; });
 }
 
 }  // namespace ADRET_FORMULA_COMPILER

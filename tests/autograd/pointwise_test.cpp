@@ -287,7 +287,7 @@ TEST(Pointwise, KeepsNaN) {
   EXPECT_TRUE(first_is_nan(pointwise(Swish{}, x)));
 }
 
-// Note [Zero times infinity].
+// Note [Infinite derivatives].
 TEST(Pointwise, KeepsInfiniteDerivativesFromOtherOperands) {
   const Tensor x = leaf({2, 3}), y = leaf({0, 4});
   const Tensor z = pointwise([](auto x, auto y) { return x + sqrt(y); }, x, y);
@@ -298,7 +298,9 @@ TEST(Pointwise, KeepsInfiniteDerivativesFromOtherOperands) {
   Tensor far = Tensor::from({-100.f, -1000.f, 1000.f}, {3});
   far.set_requires_grad(true);
   const Tensor flat = pointwise(Swish{}, far);
-  EXPECT_EQ(grad({sum(flat)}, {far})[0].to_vector(), (std::vector<float>{0, 0, 1}));
+  const Tensor slope = grad({sum(flat)}, {far}, {.create_graph = true})[0];
+  EXPECT_EQ(slope.to_vector(), (std::vector<float>{0, 0, 1}));
+  EXPECT_EQ(grad({sum(slope)}, {far})[0].to_vector(), (std::vector<float>{0, 0, 0}));
 }
 
 TEST(Pointwise, HasNoThirdDerivative) {
