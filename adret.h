@@ -36,6 +36,7 @@
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/ops/sort.h>
 #include <adret/autograd/ops/statistics.h>
+#include <adret/autograd/pointwise.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/autograd/step_trace.h>
 #include <adret/core/backend.h>

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adret)
 
-install(TARGETS adret EXPORT adret_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS adret adret_formulas EXPORT adret_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${cpu_backends} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET adret_cuda)
   install(TARGETS adret_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

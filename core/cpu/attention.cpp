@@ -6,8 +6,8 @@
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/scratch.h>
 #include <adret/core/cpu/vector.h>
-#include <adret/core/cpu/vector_math.h>
 #include <adret/core/thread_pool.h>
+#include <adret/core/vector_math.h>
 
 namespace adret::cpu {
 namespace {

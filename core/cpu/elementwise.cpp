@@ -1,7 +1,7 @@
 // Fills, copies, casts and arithmetic of one operand.
 #include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <cstring>
 #include <limits>

@@ -1,8 +1,8 @@
 // Activation functions and their derivatives.
 #include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/vector_math.h>
-#include <adret/core/cpu/wide_math.h>
+#include <adret/core/vector_math.h>
+#include <adret/core/wide_math.h>
 
 #include <numbers>
 

@@ -2,7 +2,7 @@
 #include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <algorithm>
 #include <cmath>

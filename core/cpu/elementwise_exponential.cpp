@@ -1,7 +1,7 @@
 // Exponentials, logarithms, roots and the error function.
 #include <adret/core/cpu/elementwise.h>
-#include <adret/core/cpu/vector_math.h>
-#include <adret/core/cpu/wide_math.h>
+#include <adret/core/vector_math.h>
+#include <adret/core/wide_math.h>
 
 namespace adret::cpu {
 

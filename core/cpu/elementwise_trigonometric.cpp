@@ -1,6 +1,6 @@
 // Functions of angles, their inverses and the hyperbolic ones.
 #include <adret/core/cpu/elementwise.h>
-#include <adret/core/cpu/wide_math.h>
+#include <adret/core/wide_math.h>
 
 #include <algorithm>
 #include <type_traits>

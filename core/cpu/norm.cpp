@@ -3,9 +3,9 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
-#include <adret/core/cpu/vector_math.h>
 #include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
+#include <adret/core/vector_math.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // segments.
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/optimizer_table.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Steps of RMSprop, Adagrad, Lion and LAMB.
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/optimizer_table.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/reduce_rows.h>
-#include <adret/core/cpu/wide_math.h>
 #include <adret/core/cpu/workspace.h>
 #include <adret/core/thread_pool.h>
+#include <adret/core/wide_math.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <adret/core/cpu/dispatch.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/recurrent.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <array>
 #include <optional>

@@ -3,7 +3,7 @@
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 namespace adret::cpu {
 

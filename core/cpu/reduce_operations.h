@@ -1,7 +1,7 @@
 // What a reduction does with an element, and with the results of two parts.
 #pragma once
 
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <cmath>
 #include <cstdint>

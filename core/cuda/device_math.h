@@ -1,4 +1,4 @@
-// Functions of one number on the device, defined as in core/cpu/vector_math.h: accurate ones, of
+// Functions of one number on the device, defined as in core/vector_math.h: accurate ones, of
 // f32 and f64.
 #pragma once
 

@@ -3,7 +3,7 @@
 // library.
 #pragma once
 
-#include <adret/core/cpu/vector_math.h>
+#include <adret/core/vector_math.h>
 
 #include <bit>
 #include <cmath>
