@@ -2,13 +2,16 @@
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/extreme.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/core/error.h>
+#include <adret/layers/resample.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,6 +68,28 @@ TEST(Refusals, SayWhichArgumentDoesNotFit) {
   expect_error<ShapeError>([&] { return cumprod(x, 2); }, "[cumprod] dimension 2 is out of range");
   expect_error<ShapeError>([&] { return linear_recurrence(x, Tensor::ones({2}), 0); },
                            "[linear_recurrence] terms is (2,), wanted (2, 3)");
+}
+
+TEST(Refusals, OfSizesWhoseProductsNeedMoreThan64Bits) {
+  const int64_t large = int64_t(1) << 32;
+  const Tensor x = Tensor::ones({1, 2, 2, 4}), empty = Tensor::ones({1, large * 256, 1, 0});
+  expect_error<ShapeError>([&] { return pixel_shuffle(x, large); },
+                           "[pixel_shuffle] factor 4294967296x4294967296, wanted at most");
+  expect_error<ShapeError>([&] { return pixel_shuffle(x, 3037000500); }, "[pixel_shuffle] factor");
+  expect_error<ShapeError>([&] { return pixel_shuffle(empty, large / 2 - 1); },
+                           "[pixel_shuffle] x (1, 1099511627776, 1, 0) has no room for factor");
+  Upsample upsample({.factor = (int64_t(1) << 62) + 1});  // times 4 it is 4
+  expect_error<ShapeError>(
+      [&] {
+        return upsample(Tensor::ones({1, 4, 4, 1}));
+      },
+      "[interpolate] size 2147483648x2147483648, wanted at most");
+  expect_error<ShapeError>(
+      [&] {
+        return conv2d(Tensor::ones({1, 4, 4, 0}), Tensor::ones({0, 2, 2, 4}), {},
+                      {.groups = int64_t(1) << 62});
+      },
+      "[conv2d] groups 4611686018427387904, wanted at most");
 }
 
 TEST(Where, KeepsNanOfTheOtherSideOutOfTheGradient) {
