@@ -1,5 +1,6 @@
 // Layers that give images other sizes.
 #include <adret/autograd/ops/window.h>
+#include <adret/core/error.h>
 #include <adret/layers/check.h>
 #include <adret/layers/resample.h>
 
@@ -15,6 +16,9 @@ int64_t enlarged(int64_t size, int64_t factor) {
 
 Upsample::Upsample(const UpsampleOptions& options) : options(options) {
   at_least(1, options.factor, "Upsample", "factor");
+  if (options.align_corners && options.mode != Interpolation::bilinear) {
+    throw Error("[Upsample] align_corners is of bilinear alone");
+  }
 }
 
 Tensor Upsample::forward(const Tensor& x) {
