@@ -114,6 +114,7 @@ bool is_recomputing() { return recomputing; }
 
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs) {
+  if (!function) throw Error("[checkpoint] the function is empty");
   if (!grad_enabled()) return function(inputs);
   return std::make_shared<Recomputation>(function, inputs)->run();
 }

@@ -173,6 +173,11 @@ TEST(Checkpoint, DrawsTheSameNumbersWhateverHappenedInBetween) {
   }
 }
 
+TEST(Checkpoint, RefusesNoFunction) {
+  expect_error<Error>([] { return checkpoint({}, {variable({4})}); },
+                      "[checkpoint] the function is empty");
+}
+
 TEST(Checkpoint, RefusesAFunctionThatDiffers) {
   const Tensor x = variable({4});
   int runs = 0;
