@@ -2,8 +2,8 @@
 #include <adret/autograd/checkpoint.h>
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/recompute.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
-#include <adret/core/random.h>
 #include <fmt/core.h>
 
 #include <utility>
@@ -27,16 +27,22 @@ class Restored {
   T before_;
 };
 
-// The counts of random numbers as they were, and back at the end.
-class RewoundCalls {
+// This thread's random numbers as they were then, and back at the end.
+class RewoundRandom {
  public:
-  explicit RewoundCalls(const random::StepCalls& calls) { random::set_step_calls(calls); }
-  ~RewoundCalls() { random::set_step_calls(before_); }
-  RewoundCalls(const RewoundCalls&) = delete;
-  RewoundCalls& operator=(const RewoundCalls&) = delete;
+  explicit RewoundRandom(const random::State& then) {
+    StepTrace* trace = StepTrace::current();
+    if (trace && then.step != before_.step) {
+      trace->add_obstacle("a checkpoint of another random step is computed again in it");
+    }
+    random::set_state(then);
+  }
+  ~RewoundRandom() { random::set_state(before_); }
+  RewoundRandom(const RewoundRandom&) = delete;
+  RewoundRandom& operator=(const RewoundRandom&) = delete;
 
  private:
-  random::StepCalls before_ = random::step_calls();
+  const random::State before_ = random::state();
 };
 
 }  // namespace
@@ -46,8 +52,7 @@ Recomputation* Recomputation::current() { return adret::current; }
 Recomputation::Recomputation(Function function, std::vector<Tensor> inputs)
     : function_(std::move(function)),
       inputs_(std::move(inputs)),
-      calls_(random::step_calls()),
-      step_(random::step()),
+      random_(random::state()),
       mode_(compute_mode()) {
   for (const Tensor& input : inputs_) {
     if (input.defined()) versions_.emplace_back(input, input.version());
@@ -89,15 +94,9 @@ void Recomputation::check_unchanged(const Node& node) const {
 
 void Recomputation::run_again(const Node& node) {
   check_unchanged(node);
-  if (random::step() != step_) {
-    throw Error(
-        fmt::format("[{}] a checkpoint of random step {} cannot be computed again in step "
-                    "{}; call backward before random::begin_step",
-                    node.name(), step_, random::step()));
-  }
   const Restored kind(run_, grad_enabled() ? Run::again_in_graph : Run::again);
   const Restored noted(recomputing, true);
-  const RewoundCalls same_numbers(calls_);
+  const RewoundRandom same_numbers(random_);
   const ComputeModeScope same_mode(mode_);
   const GradMode recording(true);
   again_.clear();
@@ -115,6 +114,7 @@ bool is_recomputing() { return recomputing; }
 
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs) {
+  if (!function) throw Error("[checkpoint] the function is empty");
   if (!grad_enabled()) return function(inputs);
   return std::make_shared<Recomputation>(function, inputs)->run();
 }

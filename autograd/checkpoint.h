@@ -13,17 +13,17 @@ namespace adret {
 
 // Note [Checkpoints]
 // Within checkpoint() saved tensors are not kept but numbered. The first of them that backward
-// unpacks runs the function once more, with the same dropout and compute mode, and what it saves
-// then stands under the same numbers until it is taken. So the graph is the one that was recorded,
-// and derivatives of any order work as without.
+// unpacks runs the function once more, with the same random numbers and compute mode, and what it
+// saves then stands under the same numbers until it is taken. So the graph is the one that was
+// recorded, and derivatives of any order work as without.
 
 // function(inputs), whose saved tensors are given up and computed again in backward (Chen et al.
-// 2016): memory for time. Dropout masks are the same, batch norm's running statistics are updated
-// once, and what requires a gradient may be an input or something that the function holds on to.
-// Both must be what they were, and random::begin_step not called in between, until backward, which
-// throws Error when an input or a leaf that requires a gradient was written to, and for a function
-// that saves other tensors the second time. Other tensors that the function holds on to are not
-// looked at.
+// 2016): memory for time. The numbers of core/random.h, as of dropout, are the same whatever was
+// drawn or seeded in between and on whichever thread backward runs; batch norm's running statistics
+// are updated once, and what requires a gradient may be an input or something that the function
+// holds on to. Both must be what they were until backward, which throws Error when an input or a
+// leaf that requires a gradient was written to, and for a function that saves other tensors the
+// second time. Other tensors that the function holds on to are not looked at.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs);
 // With the inputs as arguments.

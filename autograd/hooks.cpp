@@ -16,6 +16,7 @@ Node* node_of(const Tensor& x) { return static_cast<Node*>(x.node().get()); }
 }  // namespace
 
 int add_gradient_hook(const Tensor& x, GradientHook hook) {
+  if (!hook) throw Error("[add_gradient_hook] the hook is empty");
   Node* const node = node_of(x);
   if (!node) {
     throw Error(

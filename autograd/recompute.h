@@ -41,8 +41,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   const Function function_;
   const std::vector<Tensor> inputs_;
   std::vector<std::pair<Tensor, uint32_t>> versions_;  // of inputs and leaves
-  const random::StepCalls calls_;
-  const int64_t step_;
+  const random::State random_;
   const ComputeMode mode_;
   size_t count_ = 0;           // saved the first time
   std::vector<Tensor> again_;  // saved the last time; undefined once taken

@@ -20,11 +20,8 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-struct Generator {
-  uint64_t seed = 0;
-  int64_t step = 0;
-  std::array<uint32_t, 5> calls{};  // a count for each stream
-  std::vector<Tensor> step_words;   // one a device
+struct Generator : random::State {
+  std::vector<Tensor> step_words;  // one a device
 };
 
 Generator& generator() {
@@ -119,6 +116,15 @@ StepCalls step_calls() {
 void set_step_calls(const StepCalls& counts) {
   calls(RandomStream::augment) = counts.augment;
   calls(RandomStream::dropout) = counts.dropout;
+}
+
+State state() { return generator(); }
+
+void set_state(const State& state) {
+  const bool another_step = state.step != generator().step;
+  static_cast<State&>(generator()) = state;
+  if (!another_step) return;
+  for (const Tensor& word : generator().step_words) write_step(word);
 }
 
 Tensor step_word(Device device) {

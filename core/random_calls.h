@@ -1,8 +1,10 @@
-// How many keys a step has drawn: what a replayed step has to count, too.
+// What a thread's random numbers depend on: how many keys a step has drawn, which a replayed step
+// has to count, too, and all of it, for what draws the same numbers again.
 #pragma once
 
 #include <adret/core/random.h>
 
+#include <array>
 #include <cstdint>
 
 namespace adret::random {
@@ -14,5 +16,13 @@ struct StepCalls {
 };
 StepCalls step_calls();
 void set_step_calls(const StepCalls& calls);
+
+struct State {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  std::array<uint32_t, 5> calls{};  // keys drawn of each stream
+};
+State state();
+void set_state(const State& state);
 
 }  // namespace adret::random

@@ -41,6 +41,12 @@ void Shape::check_numel() const {
 }
 
 int Shape::resolve_dim(std::string_view function, int dim) const {
+  if (rank_ == 0) {
+    refuse(
+        function,
+        fmt::format("dimension {} is out of range for a scalar, which has none; reshape it to (1,)",
+                    dim));
+  }
   if (dim < -rank_ || dim >= rank_) {
     refuse(function, fmt::format("dimension {} is out of range for shape {}; wanted {}..{}", dim,
                                  to_string(*this), -rank_, rank_ - 1));

@@ -1,8 +1,13 @@
-// The activation that learns.
+// The activations whose options can be wrong, and the one that learns.
+#include <adret/core/error.h>
 #include <adret/layers/activation.h>
 #include <adret/layers/check.h>
 
 namespace adret {
+
+Softplus::Softplus(const SoftplusOptions& options) : options(options) {
+  if (options.beta == 0) throw Error("[Softplus] beta is 0; it must be any other number");
+}
 
 PReLU::PReLU(int64_t channels, double slope)
     : channels(at_least(1, channels, "PReLU", "channels")),

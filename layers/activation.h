@@ -47,7 +47,7 @@ struct Mish : Layer<Mish> {
 };
 
 struct Softplus : Layer<Softplus> {
-  explicit Softplus(const SoftplusOptions& options = {}) : options(options) {}
+  explicit Softplus(const SoftplusOptions& options = {});  // throws Error for a beta of 0
   Tensor forward(const Tensor& x) { return softplus(x, options); }
   Softplus rebuild() const { return Softplus(options); }
   const SoftplusOptions options;

@@ -34,6 +34,14 @@ class MultiheadAttention : public Layer<MultiheadAttention> {
   // query (N, T, features), key and value (N, S, features) -> (N, T, features).
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionMask& mask = {});
+  using Layer::operator();
+  Tensor operator()(const Tensor& x, const AttentionMask& mask) {
+    return Layer::operator()(x, mask);
+  }
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const AttentionMask& mask) {
+    return Layer::operator()(query, key, value, mask);
+  }
   MultiheadAttention rebuild() const { return MultiheadAttention(features, heads, options); }
 
   const int64_t features, heads;

@@ -24,6 +24,20 @@ void check_common(const char* layer, const Options& options, int64_t in, int64_t
   }
 }
 
+void check_below(const char* layer, int64_t output_padding, int64_t stride) {
+  if (output_padding < stride) return;
+  throw Error(fmt::format("[{}] output_padding is {}; it must be below the stride {}", layer,
+                          output_padding, stride));
+}
+void check_below(const char* layer, Size2 output_padding, Size2 stride) {
+  check_below(layer, output_padding.h, stride.h);
+  check_below(layer, output_padding.w, stride.w);
+}
+void check_below(const char* layer, Size3 output_padding, Size3 stride) {
+  check_below(layer, output_padding.d, stride.d);
+  check_below(layer, output_padding.plane(), stride.plane());
+}
+
 template <class Size>
 const ConvLayerOptions<Size>& checked(const char* layer, const ConvLayerOptions<Size>& options,
                                       int64_t in, int64_t out) {
@@ -31,6 +45,10 @@ const ConvLayerOptions<Size>& checked(const char* layer, const ConvLayerOptions<
   at_least(0, options.padding.size, layer, "padding");
   if (options.padding.is_same && options.stride != Size(1)) {
     throw Error(fmt::format("[{}] padding same wants a stride of 1", layer));
+  }
+  if (is_gelu(options.activation)) {
+    throw Error(fmt::format("[{}] activation is {}; it must be none or relu: put a GELU behind it",
+                            layer, to_string(options.activation)));
   }
   return options;
 }
@@ -42,6 +60,7 @@ const ConvTransposeLayerOptions<Size>& checked(const char* layer,
   check_common(layer, options, in, out);
   at_least(0, options.padding, layer, "padding");
   at_least(0, options.output_padding, layer, "output_padding");
+  check_below(layer, options.output_padding, options.stride);
   return options;
 }
 

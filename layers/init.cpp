@@ -17,14 +17,17 @@ namespace {
 
 constexpr double sqrt3 = std::numbers::sqrt3;  // bound of a uniform distribution over its deviation
 
+// Of a fan: without inputs there are no weights that a bound were for.
+double at_least_one(int64_t fan) { return double(std::max<int64_t>(1, fan)); }
+
 double kaiming_std(const Tensor& weight, const KaimingOptions& options) {
   const Fans f = fans(weight.shape());
-  return options.gain / std::sqrt(double(options.fan == FanMode::in ? f.in : f.out));
+  return options.gain / std::sqrt(at_least_one(options.fan == FanMode::in ? f.in : f.out));
 }
 
 double xavier_std(const Tensor& weight, const XavierOptions& options) {
   const Fans f = fans(weight.shape());
-  return options.gain * std::sqrt(2.0 / double(f.in + f.out));
+  return options.gain * std::sqrt(2 / at_least_one(f.in + f.out));
 }
 
 void check_dimensions(const Tensor& weight, const char* function, int64_t least, int64_t most) {
@@ -33,6 +36,14 @@ void check_dimensions(const Tensor& weight, const char* function, int64_t least,
   throw ShapeError(fmt::format(
       "[{}] a weight {} has {} dimension(s); it takes {}", function, to_string(weight.shape()),
       rank, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most)));
+}
+
+void check_normal(const char* function, const Tensor& x, double mean, double std) {
+  if (!std::isfinite(mean) || !std::isfinite(std) || std < 0) {
+    throw Error(fmt::format("[{}] mean is {} and std {}; both must be finite, std not negative",
+                            function, mean, std));
+  }
+  for (const double number : {mean, std}) check_holds(function, number, x.dtype());
 }
 
 // A tensor of the shape on the CPU in f64, for what is worked out there.
@@ -107,6 +118,14 @@ void constant_(const Tensor& x, double value) {
 
 void uniform_(const Tensor& x, double low, double high) {
   for (const double end : {low, high}) check_holds("uniform_", end, x.dtype());
+  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const double span = wide == DType::f64 ? high - low : double(float(high) - float(low));
+  if (!(span >= 0) || !std::isfinite(span)) {
+    throw Error(
+        fmt::format("[uniform_] the bounds are {} and {}; wanted finite ones in order, whose "
+                    "distance is finite in {}",
+                    low, high, name(wide)));
+  }
   const Tensor step = random::step_word(x.device());
   run(kernels::RandomUniform{
       .y = x, .step = step, .key = random::next(RandomStream::init), .low = low, .high = high});
@@ -115,7 +134,7 @@ void uniform_(const Tensor& x, double low, double high) {
 
 // Drawn on the CPU for every device, as RandomNormal says.
 void normal_(const Tensor& x, double mean, double std) {
-  for (const double number : {mean, std}) check_holds("normal_", number, x.dtype());
+  check_normal("normal_", x, mean, std);
   const Tensor step = random::step_word(Device::cpu());
   const Tensor drawn = x.device().is_cpu() ? x : Tensor::empty(x.shape(), {.dtype = x.dtype()});
   run(kernels::RandomNormal{
@@ -129,6 +148,7 @@ void normal_(const Tensor& x, double mean, double std) {
 // mirrored.
 void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options) {
   const auto [mean, std, low, high] = options;
+  check_normal("trunc_normal_", x, mean, std);
   if (!(std > 0 && low < high)) {
     throw Error(
         fmt::format("[trunc_normal_] wants a std above 0 and low below high, got {}, {} and {}",
@@ -243,7 +263,7 @@ void dirac_(const Tensor& weight, const DiracOptions& options) {
 }
 
 void fan_in_uniform_(const Tensor& weight, const Tensor& bias) {
-  const double bound = 1 / std::sqrt(double(fans(weight.shape()).in));
+  const double bound = 1 / std::sqrt(at_least_one(fans(weight.shape()).in));
   uniform_(weight, -bound, bound);
   if (bias.defined()) uniform_(bias, -bound, bound);
 }

@@ -27,15 +27,17 @@ inline double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * 
 void zeros_(const Tensor& x);
 void ones_(const Tensor& x);
 void constant_(const Tensor& x, double value);
-void uniform_(const Tensor& x, double low, double high);  // in [low, high)
-void normal_(const Tensor& x, double mean, double std);
+// In [low, high), low where both are equal. Throws Error unless both are finite, in order, and
+// their distance is finite in f32 (f64 for f64).
+void uniform_(const Tensor& x, double low, double high);
+void normal_(const Tensor& x, double mean, double std);  // throws Error unless finite, and std >= 0
 
 struct TruncatedNormalOptions {
   double mean = 0, std = 1;
   double low = -2, high = 2;  // values, not deviations
 };
-// A normal of which only what lies in low..high is kept. Throws Error unless std is above 0 and low
-// below high.
+// A normal of which only what lies in low..high is kept. Throws Error unless mean and std are
+// finite, std is above 0 and low below high.
 void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options = {});
 
 enum class FanMode { in, out };
@@ -66,7 +68,7 @@ void orthogonal_(const Tensor& weight, const OrthogonalOptions& options = {});
 // rounded up (Martens 2010). Throws ShapeError for other than two dimensions, and Error for a share
 // outside 0..1.
 struct SparseOptions {
-  double sparsity = 0;  // the share of zeros; must be given
+  double sparsity = NAN;  // the share of zeros; must be given
   double std = 0.01;
 };
 void sparse_(const Tensor& weight, const SparseOptions& options);

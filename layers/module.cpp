@@ -326,6 +326,7 @@ namespace {
 
 template <class Hook>
 int added(HookList<Hook>& hooks, Hook hook) {
+  if (!hook) throw Error("[module] the hook is empty");
   structure_changed();
   return hooks.add(std::move(hook));
 }

@@ -90,9 +90,24 @@ RecurrentParameters make_part(const PartShape& part, const std::string& suffix,
           bias("bias_hh")};
 }
 
-RecurrentLayerOptions checked(const RecurrentLayerOptions& options, const char* layer) {
-  at_least(1, options.layers, layer, "layers");
-  probability(options.dropout, layer, "dropout");
+template <class L>
+void check_activation(RecurrentActivation activation) {
+  if (Kind<L>::gates == Kind<RNN>::gates || activation == RecurrentActivation::tanh) return;
+  throw Error(fmt::format("[{}] activation is relu; only an RNN has one of its own, this is tanh",
+                          Kind<L>::name));
+}
+
+template <class L>
+RecurrentLayerOptions checked(const RecurrentLayerOptions& options) {
+  at_least(1, options.layers, Kind<L>::name, "layers");
+  probability(options.dropout, Kind<L>::name, "dropout");
+  check_activation<L>(options.activation);
+  return options;
+}
+
+template <class L>
+RecurrentCellOptions checked(const RecurrentCellOptions& options) {
+  check_activation<L>(options.activation);
   return options;
 }
 
@@ -128,7 +143,7 @@ RecurrentLayer<Self>::RecurrentLayer(int64_t input_size, int64_t hidden_size,
                                      const RecurrentLayerOptions& options)
     : input_size(at_least(1, input_size, Kind<Self>::name, "input_size")),
       hidden_size(at_least(1, hidden_size, Kind<Self>::name, "hidden_size")),
-      options(checked(options, Kind<Self>::name)),
+      options(checked<Self>(options)),
       parts(make_parts()) {}
 
 template <class Self>
@@ -193,7 +208,7 @@ RecurrentCell<Self>::RecurrentCell(int64_t input_size, int64_t hidden_size,
                                    const RecurrentCellOptions& options)
     : input_size(at_least(1, input_size, Kind<Self>::name, "input_size")),
       hidden_size(at_least(1, hidden_size, Kind<Self>::name, "hidden_size")),
-      options(options),
+      options(checked<Self>(options)),
       part(make_part({input_size, hidden_size, Kind<Self>::gates, options.bias}, "",
                      [&](const std::string& name, const Tensor& value) -> Parameter& {
                        return this->parameter(name, value);

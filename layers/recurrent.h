@@ -35,6 +35,11 @@ class RecurrentLayer : public Layer<Self> {
  public:
   RecurrentResult forward(const Tensor& x, const RecurrentState& state = {},
                           const Tensor& lengths = {});
+  using Layer<Self>::operator();
+  RecurrentResult operator()(const Tensor& x, const RecurrentState& state,
+                             const Tensor& lengths = {}) {
+    return Layer<Self>::operator()(x, state, lengths);
+  }
   Self rebuild() const { return Self(input_size, hidden_size, options); }
 
   const int64_t input_size, hidden_size;
@@ -49,8 +54,9 @@ class RecurrentLayer : public Layer<Self> {
   std::vector<Tensor> rows(const char* name, const Tensor& state, int64_t samples) const;
 };
 
-// See rnn, lstm and gru in autograd/ops/recurrent.h. Constructors throw Error for sizes below 1 and
-// a dropout outside 0..1; forward throws ShapeError where shapes do not agree.
+// See rnn, lstm and gru in autograd/ops/recurrent.h. Constructors throw Error for sizes below 1, a
+// dropout outside 0..1 and an activation of other kinds than RNN; forward throws ShapeError where
+// shapes do not agree.
 class RNN : public RecurrentLayer<RNN> {
  public:
   RNN(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& options = {})
@@ -78,6 +84,10 @@ template <class Self>
 class RecurrentCell : public Layer<Self> {
  public:
   RecurrentState forward(const Tensor& x, const RecurrentState& state = {});
+  using Layer<Self>::operator();
+  RecurrentState operator()(const Tensor& x, const RecurrentState& state) {
+    return Layer<Self>::operator()(x, state);
+  }
   Self rebuild() const { return Self(input_size, hidden_size, options); }
 
   const int64_t input_size, hidden_size;

@@ -15,7 +15,8 @@ struct UpsampleOptions {
 // (N, H, W, C) -> (N, H factor.h, W factor.w, C), see interpolate.
 class Upsample : public Layer<Upsample> {
  public:
-  explicit Upsample(const UpsampleOptions& options = {});  // throws Error for a factor below 1
+  // Throws Error for a factor below 1, and for align_corners without bilinear.
+  explicit Upsample(const UpsampleOptions& options = {});
   Tensor forward(const Tensor& x);
   Upsample rebuild() const { return Upsample(options); }
 

@@ -22,6 +22,10 @@ class TransformerEncoderLayer : public Layer<TransformerEncoderLayer> {
   TransformerEncoderLayer(int64_t features, int64_t heads,
                           const TransformerLayerOptions& options = {});
   Tensor forward(const Tensor& x, const AttentionMask& mask = {});
+  using Layer::operator();
+  Tensor operator()(const Tensor& x, const AttentionMask& mask) {
+    return Layer::operator()(x, mask);
+  }
   TransformerEncoderLayer rebuild() const {
     return TransformerEncoderLayer(self_attn.features, self_attn.heads, options);
   }
@@ -46,6 +50,11 @@ class TransformerDecoderLayer : public Layer<TransformerDecoderLayer> {
                           const TransformerLayerOptions& options = {});
   Tensor forward(const Tensor& x, const Tensor& memory, const AttentionMask& mask = {},
                  const AttentionMask& memory_mask = {});
+  using Layer::operator();
+  Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionMask& mask,
+                    const AttentionMask& memory_mask = {}) {
+    return Layer::operator()(x, memory, mask, memory_mask);
+  }
   TransformerDecoderLayer rebuild() const {
     return TransformerDecoderLayer(self_attn.features, self_attn.heads, options);
   }

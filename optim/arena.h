@@ -34,7 +34,14 @@ class ParameterArena {
   // gradients.
   bool collect_to_decide();
   bool decided_on_device() const { return decided_; }
-  void forget_decision() { decided_ = false; }  // of a step that is not made
+  // Of a step that is not made; losses that were scaled for it are forgotten, too.
+  void forget_decision() { decided_ = awaits_unscale_ = false; }
+  // What must be called before the gradients are used: by a LossScaler that scaled a loss, by a
+  // StepGuard that began a step.
+  void await_unscale(bool awaits) { awaits_unscale_ = awaits; }
+  void await_decide(bool awaits) { awaits_decide_ = awaits; }
+  bool awaits_unscale() const { return awaits_unscale_; }
+  bool awaits_decide() const { return awaits_decide_; }
   void renew_masters();
   // Tells saved tensors that the active gradients, or values, were written to; at the end of a step
   // the values' masters were, too.
@@ -72,6 +79,7 @@ class ParameterArena {
   int64_t value_bytes_ = 0, state_bytes_ = 0;
   // Whether a kernel wrote into the table since it was uploaded, and for the coming step.
   bool written_ = false, decided_ = false;
+  bool awaits_unscale_ = false, awaits_decide_ = false;
 };
 
 // Copies host values over a device tensor's elements.

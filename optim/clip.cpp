@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace adret {
@@ -65,7 +66,8 @@ std::string why_not_finite(const std::vector<Optimizer*>& optimizers) {
 Tensor clip_norm(const std::vector<Optimizer*>& optimizers, double max_norm,
                  const ClipNormOptions& options) {
   if (optimizers.empty()) throw Error("[clip_norm] the list of optimizers is empty");
-  check_range("clip_norm", "max_norm", max_norm, 0);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (max_norm != infinity) check_range("clip_norm", "max_norm", max_norm, 0);
   std::vector<Optimizer*> with_gradients;
   for (Optimizer* optimizer : optimizers) {
     if (optimizer->arena().collect()) with_gradients.push_back(optimizer);
@@ -75,6 +77,7 @@ Tensor clip_norm(const std::vector<Optimizer*>& optimizers, double max_norm,
   }
   const Tensor total = norm_of(with_gradients);
   for (const Optimizer* optimizer : with_gradients) {
+    if (max_norm == infinity) break;  // the norm alone
     const ParameterArena& arena = optimizer->arena();
     run(kernels::ClipByNorm{.grads = arena.gradients(),
                             .segments = arena.segments(),

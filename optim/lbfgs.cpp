@@ -150,10 +150,11 @@ Lbfgs::Evaluation Lbfgs::evaluate(const Closure& closure) {
     const GradMode recording(true);
     now.loss = number(closure());
   }
-  check_strays(arena().collect());
-  if (arena().decided_on_device()) {
+  if (arena().awaits_unscale() || arena().decided_on_device()) {
     throw Error("[lbfgs] loss scaling does not go with L-BFGS; train in f32 without it");
   }
+  check_decided();
+  check_strays(arena().collect());
   now.gradient = flat(arena().gradients()).clone();
   for (size_t i = 0; i < arena().parameters().size(); ++i) {
     if (!arena().parameters()[i]->value.grad().defined())

@@ -1,6 +1,7 @@
 // The scale on the device, and the kernel between backward and step.
 #include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/step_trace.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/optim/loss_scale.h>
@@ -49,7 +50,9 @@ LossScaler::LossScaler(Optimizer& optimizer, const LossScaleOptions& options)
 
 Tensor LossScaler::scale(const Tensor& loss) const {
   const DType wide = loss.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  return loss.to(wide) * scale_.to(wide);
+  const Tensor scaled = loss.to(wide) * scale_.to(wide);
+  if (scaled.requires_grad()) optimizer_.arena().await_unscale(true);
+  return scaled;
 }
 
 void LossScaler::unscale() {
@@ -59,6 +62,10 @@ void LossScaler::unscale() {
     throw Error(
         "[LossScaler] unscale() was called a second time before step(); call it once for a step, "
         "behind its last backward");
+  }
+  arena.await_unscale(false);
+  if (StepTrace* trace = StepTrace::current()) {
+    trace->after_replay([&arena] { arena.await_unscale(false); });
   }
   if (!arena.collect_to_decide()) return;
   run(kernels::UpdateLossScale{.grads = arena.gradients(),

@@ -44,7 +44,8 @@ class LossScaler {
   // not in order, and a growth_interval below 1.
   explicit LossScaler(Optimizer& optimizer, const LossScaleOptions& options = {});
 
-  // The loss times the scale, in f32 (f64 for an f64 loss).
+  // The loss times the scale, in f32 (f64 for an f64 loss). Until unscale() or zero_grad() the
+  // optimizer's step() throws Error.
   Tensor scale(const Tensor& loss) const;
   // Between the last backward of a step and the first use of its gradients. Throws Error if called
   // twice without step() or zero_grad() in between.

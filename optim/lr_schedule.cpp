@@ -39,7 +39,7 @@ int64_t passed(const std::vector<int64_t>& milestones, int64_t step) {
 
 // How far a step is on a way of `steps`, in 0..1.
 double part_of(int64_t step, int64_t steps) {
-  return double(std::min(step, steps)) / double(steps);
+  return double(std::clamp<int64_t>(step, 0, steps)) / double(steps);
 }
 
 // From `from` to `to` along half a cosine as t goes from 0 to 1.
@@ -151,6 +151,9 @@ LrSchedule sequence_lr(const std::vector<LrSchedule>& schedules,
                             schedules.size(), milestones.size()));
   }
   require_increasing(milestones, "sequence_lr");
+  for (size_t i = 0; i < schedules.size(); ++i) {
+    if (!schedules[i]) throw Error(fmt::format("[sequence_lr] schedule {} is empty", i));
+  }
   return [=](int64_t step) {
     const auto i = size_t(passed(milestones, step));
     return schedules[i](i == 0 ? step : step - milestones[i - 1]);

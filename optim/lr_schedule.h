@@ -2,6 +2,7 @@
 // goes on exactly. Use: optimizer.set_lr(schedule(step)).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -16,7 +17,7 @@ LrSchedule constant_lr(double lr);
 
 // lr * factor^floor(k / every).
 struct StepLrOptions {
-  double lr = 0;      // must be given
+  double lr = NAN;    // must be given
   int64_t every = 0;  // must be given
   double factor = 0.1;
 };
@@ -24,7 +25,7 @@ LrSchedule step_lr(const StepLrOptions& options);
 
 // lr * factor^(how many of the milestones are at most k).
 struct MultiStepLrOptions {
-  double lr = 0;                         // must be given
+  double lr = NAN;                       // must be given
   std::vector<int64_t> milestones = {};  // steps of the run, increasing
   double factor = 0.1;
 };
@@ -32,7 +33,7 @@ LrSchedule multi_step_lr(const MultiStepLrOptions& options);
 
 // lr * factor^k.
 struct ExponentialLrOptions {
-  double lr = 0;      // must be given
+  double lr = NAN;    // must be given
   double factor = 0;  // must be given; of each step
 };
 LrSchedule exponential_lr(const ExponentialLrOptions& options);
@@ -40,7 +41,7 @@ LrSchedule exponential_lr(const ExponentialLrOptions& options);
 // lr times a factor that goes from start_factor at step 0 to end_factor at step `steps` in a line:
 // a warm-up, in a sequence before another schedule.
 struct LinearLrOptions {
-  double lr = 0;      // must be given
+  double lr = NAN;    // must be given
   int64_t steps = 0;  // must be given
   double start_factor = 1.0 / 3, end_factor = 1;
 };
@@ -48,7 +49,7 @@ LrSchedule linear_lr(const LinearLrOptions& options);
 
 // final_lr + (lr - final_lr) * (1 - k / steps)^power.
 struct PolynomialLrOptions {
-  double lr = 0;      // must be given
+  double lr = NAN;    // must be given
   int64_t steps = 0;  // must be given
   double power = 1;   // above 0
   double final_lr = 0;
@@ -59,7 +60,7 @@ LrSchedule polynomial_lr(const PolynomialLrOptions& options);
 // final_lr + (lr - final_lr) * (1 + cos(pi * t)) / 2 with t from 0 to 1 (Loshchilov and Hutter
 // 2017).
 struct CosineLrOptions {
-  double lr = 0;      // must be given
+  double lr = NAN;    // must be given
   int64_t steps = 0;  // of the whole run; must be given
   int64_t warmup_steps = 0;
   double final_lr = 0;
@@ -69,7 +70,7 @@ LrSchedule cosine_lr(const CosineLrOptions& options);
 // final_lr + (lr - final_lr) * (1 + cos(pi * t)) / 2 with t from 0 to 1 over a period, again and
 // again, each period `period_factor` times as long as the one before (Loshchilov and Hutter 2017).
 struct CosineRestartsLrOptions {
-  double lr = 0;              // must be given
+  double lr = NAN;            // must be given
   int64_t period = 0;         // the first, in steps; must be given
   int64_t period_factor = 1;  // 1 or more
   double final_lr = 0;
@@ -80,7 +81,7 @@ LrSchedule cosine_restarts_lr(const CosineRestartsLrOptions& options);
 // final_divisor (Smith 2018), at the steps of PyTorch's OneCycleLR: the top is at step
 // warmup * steps - 1, the end at steps - 1.
 struct OneCycleLrOptions {
-  double max_lr = 0;    // must be given
+  double max_lr = NAN;  // must be given
   int64_t steps = 0;    // of the whole run; must be given
   double warmup = 0.3;  // part of the steps, in 0..1
   double initial_divisor = 25;

@@ -26,6 +26,15 @@ void check_beta(const char* optimizer, const char* what, double beta) {
       fmt::format("[{}] {} is {}; it must be at least 0 and below 1", optimizer, what, beta));
 }
 
+void check_optimizers(const char* owner, const std::vector<Optimizer*>& optimizers) {
+  if (optimizers.empty()) {
+    throw Error(fmt::format("[{}] the list of optimizers is empty", owner));
+  }
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    if (!optimizers[i]) throw Error(fmt::format("[{}] optimizer {} is null", owner, i));
+  }
+}
+
 namespace {
 
 std::vector<std::vector<double>> checked(std::vector<std::vector<double>> rows,
@@ -48,6 +57,7 @@ Optimizer::Optimizer(const Rules& rules, const std::vector<ParameterArena::Group
 
 void Optimizer::step() {
   const NameScope scope(rules_.name.c_str());
+  check_decided();
   const bool any = arena_.collect();
   check_strays(any);
   if (!any) return;
@@ -61,6 +71,19 @@ void Optimizer::step() {
     upload_groups();
   });
   trace->after_replay([this] { arena_.end_step(); });
+}
+
+void Optimizer::check_decided() const {
+  if (arena_.awaits_unscale()) {
+    throw Error(
+        "[step] a loss was scaled, so the gradients are times the scale; call "
+        "LossScaler::unscale() between backward() and step()");
+  }
+  if (arena_.awaits_decide()) {
+    throw Error(
+        "[step] a StepGuard began this step and did not decide whether it is made; call its "
+        "decide() between backward() and step()");
+  }
 }
 
 void Optimizer::check_strays(bool any_gradient) {

@@ -41,12 +41,14 @@ class Optimizer {
 
   // Updates every parameter that has a gradient; others are untouched, their state too. The first
   // step after a backward throws Error for a parameter that got a gradient but is in no optimizer.
+  // So does every step between LossScaler::scale and unscale, or StepGuard::begin and decide.
   void step();
   // Begins a step; one that was left between LossScaler::unscale() and step() is forgotten.
   void zero_grad();
 
   // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et
-  // al. 2013). Returns the norm, a scalar f64 on the parameters' device: reading it waits. If it is
+  // al. 2013). Returns the norm, a scalar f64 on the parameters' device: reading it waits. With an
+  // infinite max_norm nothing is scaled, so that it tells the norm alone. If it is
   // not finite the gradients are untouched: have a StepGuard skip the step, or ask for an Error,
   // which names a gradient that is not finite, or says that their squares overflowed.
   Tensor clip_norm(double max_norm, const ClipNormOptions& options = {});
@@ -93,6 +95,8 @@ class Optimizer {
   const Tensor& groups() const { return group_table_; }
   const Row& row(size_t group) const { return rows_[group]; }
   Tensor state_tensor(const std::string& name) const;  // undefined if there is none
+  // Throws Error for gradients that a LossScaler or StepGuard has yet to decide about.
+  void check_decided() const;
   // After the gradients were collected; once finding none is enough.
   void check_strays(bool any_gradient);
 
@@ -128,6 +132,9 @@ class Optimizer {
   bool rows_changed_ = true;
   bool strays_checked_ = false;
 };
+
+// Throws Error naming their owner for an empty list, and for one that is null.
+void check_optimizers(const char* owner, const std::vector<Optimizer*>& optimizers);
 
 // Throws Error naming the optimizer unless low <= value <= high (and finite).
 void check_range(const char* optimizer, const char* what, double value, double low,

@@ -26,13 +26,14 @@ const ReduceOnPlateauOptions& checked(const ReduceOnPlateauOptions& options) {
 
 ReduceOnPlateau::ReduceOnPlateau(std::vector<Optimizer*> optimizers,
                                  const ReduceOnPlateauOptions& options)
-    : optimizers_(std::move(optimizers)), options_(checked(options)) {}
+    : optimizers_(std::move(optimizers)), options_(checked(options)) {
+  check_optimizers(class_name, optimizers_);
+}
 
 bool ReduceOnPlateau::is_better(double metric) const {
   if (!state_.best) return !std::isnan(metric);
   const double best = *state_.best, sign = options_.higher_is_better ? 1 : -1;
-  const double bound =
-      options_.absolute ? best + sign * options_.threshold : best * (1 + sign * options_.threshold);
+  const double bound = best + sign * options_.threshold * (options_.absolute ? 1 : std::abs(best));
   return options_.higher_is_better ? metric > bound : metric < bound;
 }
 

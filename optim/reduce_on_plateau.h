@@ -13,8 +13,8 @@ struct ReduceOnPlateauOptions {
   bool higher_is_better = false;  // as an accuracy; a loss falls
   double factor = 0.1;            // of the new rates over the old, in 0..1, below 1
   int64_t patience = 10;          // evaluations in a row without a better one that change nothing
-  // How much better counts: a loss below best * (1 - threshold), or with `absolute` below
-  // best - threshold.
+  // How much better counts: a loss below best - threshold * |best|, or with `absolute` below
+  // best - threshold. (PyTorch's best * (1 - threshold) is above a negative best.)
   double threshold = 1e-4;
   bool absolute = false;
   int64_t cooldown = 0;   // evaluations after a fall that do not count as bad
@@ -37,7 +37,8 @@ struct ReduceOnPlateauState {
 //               }});
 class ReduceOnPlateau {
  public:
-  // The optimizers must outlive this. Throws Error for options out of range.
+  // The optimizers must outlive this. Throws Error for options out of range, and for no optimizers
+  // or a null one.
   explicit ReduceOnPlateau(Optimizer& optimizer, const ReduceOnPlateauOptions& options = {})
       : ReduceOnPlateau(std::vector<Optimizer*>{&optimizer}, options) {}
   explicit ReduceOnPlateau(std::vector<Optimizer*> optimizers,

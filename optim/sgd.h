@@ -3,10 +3,12 @@
 
 #include <adret/optim/optimizer.h>
 
+#include <cmath>
+
 namespace adret {
 
 struct SgdOptions {
-  double lr = 0;            // must be given
+  double lr = NAN;          // must be given
   double momentum = 0;      // in 0..1
   double weight_decay = 0;  // times the value, added to the gradient
   bool nesterov = false;    // needs momentum

@@ -52,7 +52,7 @@ kernels::UpdateLossScale look(const TensorView& gradients, const Tensor& segment
 StepGuard::StepGuard(Module& model, const std::vector<Optimizer*>& optimizers,
                      const StepGuardOptions& options)
     : model_(model), optimizers_(optimizers), options_(options) {
-  if (optimizers_.empty()) throw Error("[StepGuard] the list of optimizers is empty");
+  check_optimizers("StepGuard", optimizers_);
   const FunctionScope scope("step guard");
   const NoGrad no_grad;
   const Device device = optimizers_[0]->arena().device();
@@ -71,6 +71,10 @@ StepGuard::StepGuard(Module& model, const std::vector<Optimizer*>& optimizers,
   good_ = Tensor::ones({}, {.dtype = DType::boolean, .device = device});
   arena_ = move_together(buffers_of(model_)).block;
   find_buffers();
+}
+
+StepGuard::~StepGuard() {
+  if (is_begun_) end();
 }
 
 bool StepGuard::moved(const std::vector<Tensor>& buffers) const {
@@ -111,10 +115,16 @@ void StepGuard::save() {
   is_begun_ = true;
 }
 
+void StepGuard::end() {
+  is_begun_ = false;
+  for (Optimizer* optimizer : optimizers_) optimizer->arena().await_decide(false);
+}
+
 void StepGuard::begin() {
   const FunctionScope scope("step guard");
   find_buffers();
   save();
+  for (Optimizer* optimizer : optimizers_) optimizer->arena().await_decide(true);
   // A replay saves before its kernels, as those may end before they have.
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { save(); });
   if (options_.goes_on) run(kernels::Copy{.x = counts_.alias({}, sizeof(int64_t)), .y = before_});
@@ -146,20 +156,24 @@ Tensor StepGuard::good() { return compare(good_); }
 
 Tensor StepGuard::decide() {
   const FunctionScope scope("step guard");
+  const auto is_decided = [](Optimizer* one) { return one->arena().decided_on_device(); };
+  if (std::ranges::any_of(optimizers_, is_decided)) {
+    throw Error(
+        "[StepGuard] decide() was called behind LossScaler::unscale or a second time before "
+        "step(); call it once for a step, and without a loss scale, which decides by itself");
+  }
+  if (!is_begun_) {
+    throw Error("[StepGuard] decide() was called for no step; call begin() before its forward");
+  }
   for (Optimizer* optimizer : optimizers_) {
     ParameterArena& arena = optimizer->arena();
-    if (arena.decided_on_device()) {
-      throw Error(
-          "[StepGuard] decide() was called behind LossScaler::unscale or a second time before "
-          "step(); call it once for a step, and without a loss scale, which decides by itself");
-    }
     if (!arena.collect_to_decide()) continue;
     run(look(arena.gradients(), arena.segments(), scale_, counts_));
   }
   const Tensor decided = apply();
-  is_begun_ = false;
+  end();
   if (StepTrace* trace = StepTrace::current()) {
-    trace->after_replay([this] { is_begun_ = false; });
+    trace->after_replay([this] { end(); });
   }
   return decided;
 }
@@ -202,7 +216,7 @@ void StepGuard::abandon() {
     const Tensor decided = row_.alias({}, column_of_active);
     run(kernels::Select{.condition = decided, .a = zero_, .b = failures, .y = failures});
   }
-  is_begun_ = false;
+  end();
 }
 
 bool StepGuard::failed() const { return !row_.to_vector<bool>()[column_of_active]; }

@@ -41,15 +41,17 @@ class StepGuard {
             const StepGuardOptions& options = {});
   StepGuard(Module& model, Optimizer& optimizer, const StepGuardOptions& options = {})
       : StepGuard(model, std::vector<Optimizer*>{&optimizer}, options) {}
+  ~StepGuard();
   StepGuard(const StepGuard&) = delete;
   StepGuard& operator=(const StepGuard&) = delete;
 
-  // Before the first forward of a step.
+  // Before the first forward of a step. Until decide() or abandon() the steps of the optimizers
+  // throw Error.
   void begin();
   // For each loss of a step. Throws ShapeError for more than one element, or none.
   void add_loss(const Tensor& loss);
   // Between the last backward of a step and the first use of its gradients. Returns good(). Throws
-  // Error behind LossScaler::unscale, which decides by itself.
+  // Error where no step was begun, and behind LossScaler::unscale, which decides by itself.
   Tensor decide();
   // Between decide() and the first optimizer's step: the norm that clipped gradients, of all
   // elements together, can be infinite where each element is finite, in f64. Then nothing is
@@ -80,6 +82,7 @@ class StepGuard {
   };
   bool moved(const std::vector<Tensor>& buffers) const;
   void save();
+  void end();  // what begin() began
   Tensor compare(const Tensor& result) const;
   // Calls off the step in the tables of the arenas that wait for it, and in the buffers.
   Tensor apply();

@@ -35,6 +35,7 @@ WeightAverage::WeightAverage(Module& model, const std::vector<Optimizer*>& optim
   }
   const FunctionScope scope("weight average");
   const NoGrad no_grad;
+  check_optimizers("WeightAverage", optimizers);
   check_parameters(optimizers);
   for (Optimizer* optimizer : optimizers) add_arena(optimizer->arena());
   add_buffers();

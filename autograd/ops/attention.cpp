@@ -232,10 +232,11 @@ void check_mask(const Operands& in, int64_t keys) {
   const check::Argument mask{"mask", in.mask};
   check::same_device(function, {"q", in.q}, mask);
   if (in.mask.dtype() != DType::boolean && in.mask.dtype() != in.q.dtype()) {
-    check::refuse(function, fmt::format("mask {} is {}, wanted bool, or q's {} to be added to the "
-                                        "scores",
-                                        to_string(in.mask.shape()), name(in.mask.dtype()),
-                                        name(in.q.dtype())));
+    check::refuse(
+        function,
+        fmt::format("mask {} is {}, wanted boolean, or q's {} to be added to the "
+                    "scores",
+                    to_string(in.mask.shape()), name(in.mask.dtype()), name(in.q.dtype())));
   }
   const Shape& shape = in.mask.shape();
   const int64_t n = in.q.size(0), h = in.q.size(-2), t = in.q.size(1);

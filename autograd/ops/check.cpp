@@ -84,6 +84,10 @@ void refuse_dtype(const char* function, Argument x, DType wanted) {
                                name(wanted), name(wanted)));
 }
 
+void refuse_epsilon(const char* function, double epsilon) {
+  refuse(function, fmt::format("epsilon is {}, wanted 0 or more", epsilon));
+}
+
 void refuse_shape(const char* function, Argument x, const std::string& wanted) {
   refuse(function, fmt::format("{} is {}, wanted {}", x.name, to_string(x.tensor.shape()), wanted));
 }

@@ -23,6 +23,7 @@ struct Argument {
 [[noreturn]] void refuse_number(const char* function, Argument x);
 [[noreturn]] void refuse_unlike(const char* function, Argument a, Argument b);
 [[noreturn]] void refuse_dtype(const char* function, Argument x, DType wanted);
+[[noreturn]] void refuse_epsilon(const char* function, double epsilon);
 [[noreturn]] void refuse_shape(const char* function, Argument x, const std::string& wanted);
 
 inline void floating(const char* function, Argument x) {
@@ -69,6 +70,11 @@ inline void rank(const char* function, Argument x, int rank, const char* layout)
 inline void integer(const char* function, Argument x) {
   const DType dtype = x.tensor.dtype();
   if (dtype != DType::i32 && dtype != DType::i64) refuse_dtype(function, x, DType::i64);
+}
+
+// Of normalisations and the like.
+inline void epsilon(const char* function, double epsilon) {
+  if (!(epsilon >= 0)) refuse_epsilon(function, epsilon);
 }
 
 // Note [Indices outside]

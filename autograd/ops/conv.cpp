@@ -2,7 +2,9 @@
 #include <adret/autograd/ops/bilinear.h>
 #include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/conv_parts.h>
+#include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/pad.h>
+#include <adret/autograd/ops/shape.h>
 #include <adret/core/kernels/kernel.h>
 
 namespace adret {
@@ -44,6 +46,11 @@ Conv2dParams params_of(const ConvSizes<Size2>& sizes) {
           .groups = sizes.groups};
 }
 
+// Note [No channels]
+// Where one side of a convolution has no channels, nothing is added up, and which places a kernel
+// covers does not matter: the tensors of that side are empty in any shape, and what is left is a
+// linear layer without inputs, or without outputs, with its derivatives. Kernels never see it.
+
 // (N, H, W, C), (O, KH, KW, C / groups).
 Tensor convolve(const char* function, const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const Conv2dOptions& options) {
@@ -52,6 +59,10 @@ Tensor convolve(const char* function, const Tensor& x, const Tensor& weight, con
   const auto sizes = conv_sizes<Size2>(function, options, weight);
   check_conv(function, x, weight, bias, sizes);
   const Size2 output = conv_output(function, x.shape(), sizes);
+  if (x.size(3) == 0) {  // see Note [No channels]
+    return linear(x.reshape(around(x.size(0), output, 0)), weight.reshape({weight.size(0), 0}),
+                  bias, {.activation = options.activation});
+  }
   const Size2 end = sizes.end_padding;
   const Tensor padded = end == Size2(0) ? x : pad(x, {{}, {0, end.h}, {0, end.w}, {}});
   return bilinear(Conv2dProduct{params_of(sizes)},
@@ -70,6 +81,12 @@ Tensor convolve_transposed(const char* function, const Tensor& x, const Tensor& 
   check_conv_transpose(function, x, weight, bias, sizes);
   const Size2 output = conv_transpose_output(function, x.shape(), options.output_padding, sizes);
   const Shape shape = around(x.size(0), output, weight.size(3) * sizes.groups);
+  if (weight.size(3) == 0) {  // see Note [No channels]
+    const int64_t channels = x.size(3), places = x.shape().without(3).numel();
+    const Tensor y =
+        matmul(x.reshape({places, channels}), weight.reshape({channels, 0})).reshape(shape);
+    return bias.defined() ? y + bias : y;
+  }
   const Tensor y = input_gradient(Conv2dProduct{params_of(sizes)}, x, weight, empty_like(x, shape));
   return bias.defined() ? y + bias : y;
 }

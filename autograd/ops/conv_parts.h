@@ -38,8 +38,11 @@ ConvSizes<Size> conv_sizes(const char* function, const Options& options, const T
   check_steps<Size>(
       function,
       {{"stride", sizes.stride}, {"dilation", sizes.dilation}, {"padding", sizes.padding}});
-  if (sizes.groups < 1) {
-    check::refuse(function, fmt::format("groups {}, wanted at least 1", sizes.groups));
+  if (sizes.groups < 1 || sizes.groups > largest_step) {
+    check::refuse(function,
+                  sizes.groups < 1
+                      ? fmt::format("groups {}, wanted at least 1", sizes.groups)
+                      : fmt::format("groups {}, wanted at most {}", sizes.groups, largest_step));
   }
   if (!at_least(1, sizes.kernel)) {
     check::refuse(function,

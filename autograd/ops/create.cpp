@@ -7,7 +7,9 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace adret {
 namespace {
@@ -42,6 +44,19 @@ Tensor uniform(const Shape& shape, const TensorOptions& options, double low, dou
   return y;
 }
 
+// Of f32 or f64, on the CPU; see Note [Indices outside].
+void check_probabilities(const char* function, const Tensor& p) {
+  if (!p.device().is_cpu()) return;
+  const auto check = [&]<class T>(T) {
+    const std::span<const T> values(static_cast<const T*>(p.data()), size_t(p.numel()));
+    const auto wrong = std::ranges::find_if_not(values, [](T one) { return one >= 0 && one <= 1; });
+    if (wrong == values.end()) return;
+    check::refuse(function, fmt::format("p {} is {} at element {}, wanted probabilities in 0..1",
+                                        to_string(p.shape()), *wrong, wrong - values.begin()));
+  };
+  p.dtype() == DType::f64 ? check(double()) : check(float());
+}
+
 void want_floating(const char* function, DType dtype) {
   if (is_floating(dtype)) return;
   check::refuse(function, fmt::format("dtype is {}, wanted a floating one", name(dtype)));
@@ -61,6 +76,9 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
 
 Tensor linspace(double start, double end, int64_t count, const TensorOptions& options) {
   if (count <= 1) return range("linspace", count, {.first = start, .last = start}, options);
+  if (!std::isfinite(end - start)) {
+    check::refuse("linspace", fmt::format("the distance from {} to {} is not finite", start, end));
+  }
   return range("linspace", count,
                {.first = start, .step = (end - start) / double(count - 1), .last = end}, options);
 }
@@ -122,6 +140,7 @@ Tensor bernoulli(const Tensor& p) {
   const FunctionScope scope("bernoulli");
   check::floating("bernoulli", {"p", p});
   const DType wide = wide_dtype(p);
+  check_probabilities("bernoulli", p.detach().to(wide));
   const Tensor drawn = uniform(p.shape(), {.dtype = wide, .device = p.device()}, 0, 1);
   return less(drawn, p.detach().to(wide)).to(p.dtype());
 }

@@ -2,6 +2,7 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/dropout.h>
+#include <adret/autograd/ops/logic.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
@@ -49,15 +50,16 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 
 namespace {
 
-// One mask for all elements along the dimensions 1..last-1.
+// One mask for all elements along the dimensions 1..last-1. Selected, as infinity times 0 is NaN.
 Tensor dropout_alike(const char* function, const Tensor& x, double p, bool training, int last) {
   check::floating(function, {"x", x});
   if (x.rank() < 1) check::refuse_shape(function, {"x", x}, "(N, ...)");
   Shape shape = x.shape();
   for (int dim = 1; dim < last; ++dim) shape = shape.with(dim, 1);
+  if (!training || p == 0) return dropout(x, p, training);
   const Tensor ones = Tensor::ones(shape, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor kept = dropout(ones, p, training);
-  return training && p != 0 ? x * kept : x;
+  const Tensor kept = dropout(ones, p, training).to(DType::boolean);
+  return where(kept, p < 1 ? x * (1 / (1 - p)) : x, 0);
 }
 
 }  // namespace

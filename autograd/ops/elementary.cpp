@@ -203,16 +203,19 @@ Tensor hypot(const Tensor& a, const Tensor& b) {
   return y;
 }
 
+// From the nearer end, so that both are met exactly.
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   const FunctionScope scope("lerp");
-  return a + weight * (b - a);
+  const Tensor distance = b - a;
+  const Tensor near_a = less(weight, scalar_like(weight, 0.5));
+  return where(near_a, a, b) + where(near_a, weight, weight - 1) * distance;
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
   const FunctionScope scope("lerp");
   check::floating("lerp", {"a", a});
   check_holds("lerp", weight, a.dtype());
-  return a + weight * (b - a);
+  return weight < 0.5 ? a + weight * (b - a) : b + (weight - 1) * (b - a);
 }
 
 }  // namespace adret

@@ -131,6 +131,7 @@ struct SampleNormNode final : Node {
 
 void check_operands(const Operands& in, const Form& form, const Shape& parameters) {
   const auto& [function, x, added, weight, bias] = in;
+  check::epsilon(function, form.epsilon);
   check::alike(function, {"x", x}, {"added", added});
   check::shape(function, {"added", added}, x.shape());
   for (const check::Argument& argument :

@@ -74,6 +74,7 @@ void copy_(const Tensor& to, const Tensor& from) {
 void add_(const Tensor& to, const Tensor& from) {
   const FunctionScope scope("add_");
   check_operands("add_", to, from);
+  check::number("add_", {"to", to});
   check::same_device("add_", {"to", to}, {"from", from});
   run(Binary{.a = to, .b = from, .y = to, .op = BinaryOp::add});
   raise_version(to);

@@ -201,6 +201,10 @@ Tensor evaluate(const Operands& in, const BatchNormOptions& options) {
 
 void check_operands(const Operands& in, const BatchNormOptions& options) {
   check::floating("batch_norm", {"x", in.x});
+  check::epsilon("batch_norm", options.epsilon);
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    check::refuse("batch_norm", fmt::format("momentum is {}, wanted 0..1", options.momentum));
+  }
   if (in.x.rank() < 2) check::refuse_shape("batch_norm", {"x", in.x}, "(N, ..., C)");
   for (const check::Argument& argument : {check::Argument{"weight", in.weight},
                                           {"bias", in.bias},

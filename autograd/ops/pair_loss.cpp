@@ -47,6 +47,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarit
   const FunctionScope scope("cosine_similarity");
   loss::check_pair("cosine_similarity", {"a", a}, {"b", b});
   a.shape().resolve_dim("cosine_similarity", options.dim);
+  check::epsilon("cosine_similarity", options.epsilon);
   return similarity(widened(a), widened(b), options).to(a.dtype());
 }
 

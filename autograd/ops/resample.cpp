@@ -9,6 +9,8 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace adret {
 namespace {
 
@@ -102,11 +104,16 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Size3 size) {
 Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
   const FunctionScope scope("pixel_shuffle");
   check::rank("pixel_shuffle", {"x", x}, 4, "(N, H, W, C)");
+  check_steps<Size2>("pixel_shuffle", {{"factor", factor}});  // so that its square is in 64 bits
   if (factor < 1 || x.size(3) % (factor * factor) != 0) {
     check::refuse("pixel_shuffle", fmt::format("{} channels cannot be spread over squares of {}x{}",
                                                x.size(3), factor, factor));
   }
   const int64_t n = x.size(0), h = x.size(1), w = x.size(2), c = x.size(3) / (factor * factor);
+  if (std::max(h, w) > Shape::max_numel / factor) {
+    check::refuse("pixel_shuffle",
+                  fmt::format("x {} has no room for factor {}", to_string(x.shape()), factor));
+  }
   return permute(x.reshape({n, h, w, c, factor, factor}), {0, 1, 4, 2, 5, 3})
       .reshape({n, h * factor, w * factor, c});
 }

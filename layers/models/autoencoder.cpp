@@ -1,5 +1,6 @@
 // A small convolutional autoencoder.
 #include <adret/autograd/ops/activation.h>
+#include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/layers/check.h>
 #include <adret/layers/models/autoencoder.h>
@@ -8,6 +9,7 @@ namespace adret {
 namespace {
 
 constexpr int64_t channels = 32, side = 7;  // of what is flattened
+constexpr int64_t input_side = 4 * side;
 
 }  // namespace
 
@@ -25,7 +27,11 @@ Autoencoder::Autoencoder(const AutoencoderOptions& options)
       up1(add("up1", ConvTranspose2d(channels, 16, {.kernel = 4, .stride = 2, .padding = 1}))),
       up2(add("up2", ConvTranspose2d(16, 1, {.kernel = 4, .stride = 2, .padding = 1}))) {}
 
-Tensor Autoencoder::encode(const Tensor& x) { return to_code(flatten(conv2(conv1(x)))); }
+Tensor Autoencoder::encode(const Tensor& x) {
+  const bool fits = x.rank() == 4 && x.shape().without(0) == Shape{input_side, input_side, 1};
+  if (!fits) check::refuse_shape("Autoencoder", {"x", x}, "(N, 28, 28, 1)");
+  return to_code(flatten(conv2(conv1(x))));
+}
 
 Tensor Autoencoder::decode(const Tensor& code) {
   const Tensor images = from_code(code).reshape({-1, channels, side, side});  // flatten's order

@@ -20,7 +20,8 @@ class Autoencoder : public Layer<Autoencoder> {
   Tensor forward(const Tensor& x) { return decode(encode(x)); }
   Autoencoder rebuild() const { return Autoencoder(options); }
 
-  Tensor encode(const Tensor& x);     // (N, 28, 28, 1) -> (N, code)
+  // (N, 28, 28, 1) -> (N, code). Throws ShapeError for images of other sizes.
+  Tensor encode(const Tensor& x);
   Tensor decode(const Tensor& code);  // (N, code) -> (N, 28, 28, 1)
 
   const AutoencoderOptions options;

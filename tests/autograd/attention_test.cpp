@@ -62,7 +62,7 @@ TEST(Attention, RefusesOptionsThatDoNotFit) {
       [&] {
         return attend(q, k, k, {.mask = Tensor::ones({3, 5}, {.dtype = DType::f64})});
       },
-      "mask (1, 1, 3, 5) is f64, wanted bool, or q's f32 to be added to the scores");
+      "mask (1, 1, 3, 5) is f64, wanted boolean, or q's f32 to be added to the scores");
   expect_error<ShapeError>([&] { return attend(q, k, k, {.lengths = Tensor::ones({2})}); },
                            "lengths (2,) is f32, wanted i32");
   expect_error<ShapeError>(

@@ -2,6 +2,7 @@
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/conv.h>
+#include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/core/error.h>
 
@@ -127,6 +128,18 @@ TEST(Conv2d, OfAnEmptyBatchGivesZeroGradients) {
   EXPECT_EQ(d[0].shape(), Shape({0, 4, 4, 2}));
   expect_values(d[1], {3, 3, 3, 2}, Values(54, 0));
   expect_values(d[2], {3}, {0, 0, 0});
+}
+
+TEST(Conv2d, OfNoChannelsIsTheBias) {
+  const Tensor x = variable({2, 2, 3, 0}), weight = variable({2, 2, 2, 0});
+  const Tensor bias = leaf({3, -4});
+  const Tensor y = conv2d(x, weight, bias, {.activation = Activation::relu});
+  expect_values(y, {2, 1, 2, 2}, {3, 0, 3, 0, 3, 0, 3, 0});
+  const std::vector<Tensor> d = grad({sum(y)}, {x, weight, bias});
+  EXPECT_EQ(d[0].shape(), x.shape());
+  EXPECT_EQ(d[1].shape(), weight.shape());
+  expect_values(d[2], {2}, {4, 0});
+  expect_values(conv2d(x, weight), {2, 1, 2, 2}, Values(8, 0));
 }
 
 TEST(Conv2d, TakesAWeightThatIsPartOfALargerTensor) {

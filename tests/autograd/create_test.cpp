@@ -36,6 +36,14 @@ TEST(Linspace, EndsWhereItShould) {
   EXPECT_EQ(linspace(5, 9, 0).shape(), (Shape{0}));
 }
 
+TEST(Linspace, WantsADistanceThatIsANumber) {
+  const TensorOptions wide{.dtype = DType::f64};
+  expect_error<ShapeError>([&] { return linspace(-1.5e308, 1.5e308, 3, wide); },
+                           "[linspace] the distance from -1.5e+308 to 1.5e+308 is not finite");
+  expect_error<ShapeError>([] { return linspace(0, INFINITY, 3); }, "[linspace] the distance");
+  expect_error<ShapeError>([] { return linspace(NAN, 1, 3); }, "[linspace] the distance");
+}
+
 TEST(OneHot, LeavesARowOfZerosForALabelOutside) {
   const Tensor y = one_hot(Tensor::from({1, -1, 3}, {3}), 3);
   EXPECT_EQ(y.dtype(), DType::f32);
@@ -94,6 +102,16 @@ TEST(Bernoulli, DrawsOnesWithTheirProbability) {
   }
   EXPECT_EQ(bernoulli(Tensor::from<float>({0, 1, 0, 1}, {4})).to_vector<float>(),
             (std::vector<float>{0, 1, 0, 1}));
+}
+
+TEST(Bernoulli, WantsProbabilities) {
+  const auto draw = [](double p) { return bernoulli(Tensor::from<float>({0.5f, float(p)}, {2})); };
+  EXPECT_EQ(draw(0).to_vector()[1], 0);
+  EXPECT_EQ(draw(1).to_vector()[1], 1);
+  if (!Tensor::ones({1}).device().is_cpu()) return;  // there nothing waits for the values
+  for (const double p : {-0.25, 1.25, double(NAN)}) {
+    expect_error<ShapeError>([&] { return draw(p); }, "[bernoulli] p (2,) is");
+  }
 }
 
 TEST(Randperm, HoldsEachNumberOnce) {

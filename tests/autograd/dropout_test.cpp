@@ -96,6 +96,24 @@ TEST(Dropout, OfChannelsAndOfPathsIsOneNumberForEach) {
   EXPECT_TRUE(drop_path(x, 0, true).is_same(x));
 }
 
+// Infinity and NaN times 0 are NaN.
+TEST(Dropout, OfChannelsAndOfPathsDropsWhatIsNotFinite) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = NAN;
+  for (const bool of_paths : {true, false}) {
+    const Tensor x = leaf({inf, nan, -inf, inf, nan, inf, 2, 2}, {8, 1, 1});
+    for (const double p : {0.5, 1.0}) {
+      const Tensor y = of_paths ? drop_path(x, p, true) : dropout2d(x, p, true);
+      const std::vector<double> slopes = grad({sum(y)}, {x})[0].to_vector<double>();
+      const std::vector<double> in = x.to_vector<double>(), out = y.to_vector<double>();
+      for (size_t i = 0; i < out.size(); ++i) {
+        EXPECT_TRUE(slopes[i] == 0 || (p < 1 && slopes[i] == 2)) << slopes[i];
+        EXPECT_TRUE(slopes[i] != 0 || out[i] == 0) << out[i];
+        EXPECT_TRUE(slopes[i] == 0 || std::isnan(in[i]) || out[i] == 2 * in[i]) << out[i];
+      }
+    }
+  }
+}
+
 TEST(Dropout, WantsAProbability) {
   const Tensor x = Tensor::ones({2});
   expect_error<ShapeError>([&] { return dropout(x, 1.5, true); },

@@ -74,6 +74,37 @@ TEST_P(EdgeShapes, OfConvolutions) {
   expect_derivatives("conv_transpose1d of one place", {{n, 1, 1}, {1, 1, 1}, {1}}, transposed_1d);
 }
 
+TEST_P(EdgeShapes, OfConvolutionsWithoutChannels) {
+  for (const int64_t groups : {1, 3}) {
+    const auto conv = [groups](const Inputs& in) {
+      return conv2d(in[0], in[1], in[2], {.padding = 1, .groups = groups});
+    };
+    expect_derivatives("conv2d of none", {{n, 3, 4, 0}, {3, 2, 2, 0}, {3}}, conv);
+    expect_derivatives("conv2d to none", {{n, 3, 4, 3}, {0, 2, 2, 3 / groups}, {0}}, conv);
+    const auto of_sequences = [groups](const Inputs& in) {
+      return conv1d(in[0], in[1], in[2], {.padding = Pad::same, .groups = groups});
+    };
+    expect_derivatives("conv1d of none", {{n, 4, 0}, {3, 2, 0}, {3}}, of_sequences);
+    const auto of_volumes = [groups](const Inputs& in) {
+      return conv3d(in[0], in[1], in[2], {.padding = 1, .groups = groups});
+    };
+    expect_derivatives("conv3d of none", {{n, 2, 3, 2, 0}, {3, 2, 2, 2, 0}, {3}}, of_volumes);
+    const auto transposed = [groups](const Inputs& in) {
+      return conv_transpose2d(in[0], in[1], in[2], {.stride = 2, .groups = groups});
+    };
+    expect_derivatives("conv_transpose2d of none", {{n, 2, 3, 0}, {0, 2, 2, 1}, {groups}},
+                       transposed);
+    expect_derivatives("conv_transpose2d to none", {{n, 2, 3, 3}, {3, 2, 2, 0}, {0}}, transposed);
+    const auto volumes_transposed = [groups](const Inputs& in) {
+      return conv_transpose3d(in[0], in[1], in[2], {.stride = 2, .groups = groups});
+    };
+    expect_derivatives("conv_transpose3d of none", {{n, 2, 2, 1, 0}, {0, 2, 2, 2, 1}, {groups}},
+                       volumes_transposed);
+    expect_derivatives("conv_transpose3d to none", {{n, 2, 2, 1, 3}, {3, 2, 2, 2, 0}, {0}},
+                       volumes_transposed);
+  }
+}
+
 TEST_P(EdgeShapes, OfPoolingAndResampling) {
   for (const Shape& shape : {Shape{n, 3, 4, 2}, Shape{n, 1, 3, 1}, Shape{n, 1, 1, 1}}) {
     const Size2 kernel{std::min<int64_t>(2, shape[1]), std::min<int64_t>(2, shape[2])};

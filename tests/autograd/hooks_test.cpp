@@ -130,6 +130,8 @@ TEST(GradientHook, RefusesWhatDoesNotFit) {
       [] { return add_gradient_hook(Tensor::ones({2}), [](const Tensor& g) { return g; }); },
       "[add_gradient_hook] the tensor (2,) requires no gradient");
   const Tensor x = leaf({1, 2});
+  expect_error<Error>([&] { return add_gradient_hook(x, {}); },
+                      "[add_gradient_hook] the hook is empty");
   const auto refuse = [&](const Tensor& replacement, const std::string& text) {
     const Tensor h = x * 2.0;
     add_gradient_hook(h, [&](const Tensor&) { return replacement; });

@@ -1,14 +1,24 @@
 // What the functions refuse, and what they do at the edges that PyTorch's values do not show.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/conv.h>
 #include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/extreme.h>
+#include <adret/autograd/ops/group_norm.h>
+#include <adret/autograd/ops/inplace.h>
 #include <adret/autograd/ops/logic.h>
+#include <adret/autograd/ops/norm.h>
+#include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
+#include <adret/autograd/ops/softmax.h>
+#include <adret/autograd/ops/sort.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/core/error.h>
+#include <adret/layers/resample.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,6 +75,85 @@ TEST(Refusals, SayWhichArgumentDoesNotFit) {
   expect_error<ShapeError>([&] { return cumprod(x, 2); }, "[cumprod] dimension 2 is out of range");
   expect_error<ShapeError>([&] { return linear_recurrence(x, Tensor::ones({2}), 0); },
                            "[linear_recurrence] terms is (2,), wanted (2, 3)");
+}
+
+TEST(Refusals, AreThoseOfTheLayers) {
+  const Tensor x = Tensor::ones({2, 3, 2, 4}), statistics = Tensor::ones({4});
+  for (const double epsilon : {-1e-5, nan}) {
+    expect_error<ShapeError>([&] { return layer_norm(x, {}, {}, {.epsilon = epsilon}); },
+                             "[layer_norm] epsilon is");
+    expect_error<ShapeError>([&] { return rms_norm(x, {}, {.epsilon = epsilon}); },
+                             "[rms_norm] epsilon is");
+    expect_error<ShapeError>([&] { return group_norm(x, 2, {}, {}, {.epsilon = epsilon}); },
+                             "[group_norm] epsilon is");
+    expect_error<ShapeError>([&] { return instance_norm(x, {}, {}, {.epsilon = epsilon}); },
+                             "[instance_norm] epsilon is");
+    expect_error<ShapeError>([&] { return batch_norm(x, {}, {}, {}, {}, {.epsilon = epsilon}); },
+                             "[batch_norm] epsilon is");
+    expect_error<ShapeError>([&] { return cosine_similarity(x, x, {.epsilon = epsilon}); },
+                             "[cosine_similarity] epsilon is");
+  }
+  for (const double momentum : {-0.1, 1.1, nan}) {
+    expect_error<ShapeError>(
+        [&] { return batch_norm(x, {}, {}, statistics, statistics, {.momentum = momentum}); },
+        "[batch_norm] momentum is");
+  }
+}
+
+TEST(Refusals, OfADimensionOfAScalar) {
+  const Tensor x = Tensor::ones({});
+  const char* const none = "is out of range for a scalar, which has none; reshape it to (1,)";
+  expect_error<ShapeError>([&] { return sum(x, {.dims = {0}}); }, none);
+  expect_error<ShapeError>([&] { return softmax(x); }, none);
+  expect_error<ShapeError>([&] { return cumsum(x, 0); },
+                           "[cumsum] dimension 0 is out of range for a scalar");
+  expect_error<ShapeError>([&] { return sort(x); },
+                           "[sort] dimension -1 is out of range for a scalar");
+}
+
+TEST(Refusals, OfAddInPlaceHaveItsName) {
+  const NoGrad no_grad;
+  const Tensor x = Tensor::ones({2}, {.dtype = DType::u8});
+  expect_error<ShapeError>([&] { return add_(x, x), 0; }, "[add_] to (2,) is u8, wanted");
+}
+
+TEST(Lerp, CountsFromTheNearerEnd) {
+  const Tensor a = leaf({1e17, -1e17, 1}), b = leaf({1, 1, 3});
+  for (const double weight : {1.0, 0.0, 0.75}) {
+    const Tensor weights = leaf({weight, weight, weight});
+    const std::vector<double> wanted = weight == 1   ? std::vector<double>{1, 1, 3}
+                                       : weight == 0 ? std::vector<double>{1e17, -1e17, 1}
+                                                     : std::vector<double>{2.5e16, -2.5e16, 2.5};
+    expect_values(lerp(a, b, weight), {3}, wanted);
+    expect_values(lerp(a, b, weights), {3}, wanted);
+    const std::vector<Tensor> d = grad({sum(lerp(a, b, weights))}, {a, b, weights});
+    expect_values(d[0], {3}, std::vector<double>(3, 1 - weight));
+    expect_values(d[1], {3}, std::vector<double>(3, weight));
+    expect_values(d[2], {3}, {1 - 1e17, 1 + 1e17, 2});
+    expect_values(grad({sum(lerp(a, b, weight))}, {a})[0], {3}, std::vector<double>(3, 1 - weight));
+  }
+}
+
+TEST(Refusals, OfSizesWhoseProductsNeedMoreThan64Bits) {
+  const int64_t large = int64_t(1) << 32;
+  const Tensor x = Tensor::ones({1, 2, 2, 4}), empty = Tensor::ones({1, large * 256, 1, 0});
+  expect_error<ShapeError>([&] { return pixel_shuffle(x, large); },
+                           "[pixel_shuffle] factor 4294967296x4294967296, wanted at most");
+  expect_error<ShapeError>([&] { return pixel_shuffle(x, 3037000500); }, "[pixel_shuffle] factor");
+  expect_error<ShapeError>([&] { return pixel_shuffle(empty, large / 2 - 1); },
+                           "[pixel_shuffle] x (1, 1099511627776, 1, 0) has no room for factor");
+  Upsample upsample({.factor = (int64_t(1) << 62) + 1});  // times 4 it is 4
+  expect_error<ShapeError>(
+      [&] {
+        return upsample(Tensor::ones({1, 4, 4, 1}));
+      },
+      "[interpolate] size 2147483648x2147483648, wanted at most");
+  expect_error<ShapeError>(
+      [&] {
+        return conv2d(Tensor::ones({1, 4, 4, 0}), Tensor::ones({0, 2, 2, 4}), {},
+                      {.groups = int64_t(1) << 62});
+      },
+      "[conv2d] groups 4611686018427387904, wanted at most");
 }
 
 TEST(Where, KeepsNanOfTheOtherSideOutOfTheGradient) {

@@ -26,7 +26,7 @@ TEST(Shape, NamesTheDimensionThatIsOutOfRange) {
       },
       "[shape] dimension 2 is out of range for shape (2, 3); wanted -2..1");
   expect_error<ShapeError>([] { return Shape{}.resolve_dim("sum", 0); },
-                           "[sum] dimension 0 is out of range");
+                           "[sum] dimension 0 is out of range for a scalar, which has none");
 }
 
 TEST(Shape, RefusesNegativeSizesAndTooManyDimensions) {

@@ -50,6 +50,14 @@ TEST(Autoencoder, GoesToItsCodeAndBack) {
 }
 
 // Black for all gives 0.098, and the mean of the images 0.068.
+TEST(Autoencoder, RefusesImagesOfOtherSizes) {
+  Autoencoder net;
+  for (const Shape& shape : {Shape{1, 25, 28, 1}, Shape{1, 28, 28}, Shape{1, 28, 28, 3}}) {
+    expect_error<ShapeError>([&] { return net(Tensor::ones(shape)); },
+                             "[Autoencoder] x is " + to_string(shape) + ", wanted (N, 28, 28, 1)");
+  }
+}
+
 TEST(Autoencoder, LearnsItsImages) {
   random::manual_seed(1);
   Autoencoder model({.code = 16});

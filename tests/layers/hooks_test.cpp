@@ -182,6 +182,9 @@ TEST(Hooks, AreNotCloned) {
 TEST(Hooks, RefuseWhatDoesNotFit) {
   Product product;
   const Tensor a = leaf({3}), b = leaf({5});
+  expect_error<Error>([&] { return product.add_forward_pre_hook({}); }, "the hook is empty");
+  expect_error<Error>([&] { return product.add_forward_hook({}); }, "the hook is empty");
+  expect_error<Error>([&] { return product.add_backward_hook({}); }, "the hook is empty");
   int id = product.add_forward_pre_hook([](Module&, const Tensors& in) { return Tensors{in[0]}; });
   expect_error<Error>([&] { return product(a, b, 1.0); },
                       "[Product] a forward pre-hook returned 1 tensors in place of 2");

@@ -253,6 +253,48 @@ TEST(Init, SparseHasItsZerosInEveryColumn) {
       "[sparse_] sparsity is 2; it must lie in 0..1");
 }
 
+TEST(Init, RefusesWhatIsNoDistribution) {
+  const Tensor x = Tensor::empty({4}), wide = Tensor::empty({4}, {.dtype = DType::f64});
+  const double infinity = INFINITY;
+  for (const auto& [low, high] : {std::pair{-3e38, 3e38},
+                                  {0.0, infinity},
+                                  {-infinity, 0.0},
+                                  {double(NAN), 1.0},
+                                  {0.0, double(NAN)},
+                                  {1.0, 0.5}}) {
+    expect_error<Error>([&] { return init::uniform_(x, low, high), 0; },
+                        "[uniform_] the bounds are");
+  }
+  expect_error<ShapeError>([&] { return init::uniform_(x, 0, 1e39), 0; },
+                           "[uniform_] value 1e+39 does not fit f32");
+  expect_error<Error>([&] { return init::uniform_(wide, -1.5e308, 1.5e308), 0; },
+                      "[uniform_] the bounds are");
+  init::uniform_(wide, -3e38, 3e38);
+  init::uniform_(x, 2, 2);
+  EXPECT_EQ(x.to_vector(), (std::vector<float>{2, 2, 2, 2}));
+  for (const auto& [mean, std] :
+       {std::pair{0.0, -1.0}, {0.0, double(NAN)}, {0.0, infinity}, {double(NAN), 1.0}}) {
+    expect_error<Error>([&] { return init::normal_(x, mean, std), 0; }, "[normal_] mean is");
+    expect_error<Error>([&] { return init::trunc_normal_(x, {.mean = mean, .std = std}), 0; },
+                        "[trunc_normal_] mean is");
+  }
+  init::normal_(x, 3, 0);
+  EXPECT_EQ(x.to_vector(), (std::vector<float>{3, 3, 3, 3}));
+  expect_error<Error>(
+      [] {
+        return init::sparse_(Tensor::empty({2, 2}), {}), 0;
+      },
+      "[sparse_] sparsity is nan");
+}
+
+TEST(Init, OfNoInputsIsFinite) {
+  const Tensor weight = Tensor::empty({3, 0}), bias = Tensor::empty({3});
+  init::fan_in_uniform_(weight, bias);
+  for (const float value : bias.to_vector()) EXPECT_LE(std::abs(value), 1);
+  init::kaiming_uniform_(weight);
+  init::xavier_normal_(Tensor::empty({0, 0}));
+}
+
 TEST(Init, TheSeedDecidesAndEachLayerDiffers) {
   random::manual_seed(5);
   const Linear a(4, 4), b(4, 4);

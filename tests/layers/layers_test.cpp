@@ -6,13 +6,17 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/random.h>
 #include <adret/layers/activation.h>
+#include <adret/layers/attention.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
 #include <adret/layers/flatten.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
 #include <adret/layers/pool.h>
+#include <adret/layers/resample.h>
 #include <adret/layers/sequential.h>
+#include <adret/layers/transformer.h>
+#include <adret/optim/sgd.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,6 +89,36 @@ TEST(Conv2d, RefusesArgumentsThatCannotWork) {
                       "[Conv2d] dilation is 0x0");
   expect_error<Error>([] { return Conv2d(4, 4, {.kernel = 3, .groups = 0}); },
                       "[Conv2d] groups is 0; it must be at least 1");
+}
+
+TEST(Layers, RefuseOptionsThatNoInputCouldUse) {
+  expect_error<Error>([] { return Conv2d(1, 1, {.kernel = 3, .activation = Activation::gelu}); },
+                      "[Conv2d] activation is gelu; it must be none or relu");
+  expect_error<Error>(
+      [] {
+        return ConvTranspose2d(1, 1, {.kernel = 3, .stride = {2, 1}, .output_padding = {1, 1}});
+      },
+      "[ConvTranspose2d] output_padding is 1; it must be below the stride 1");
+  expect_error<Error>([] { return ConvTranspose1d(1, 1, {.kernel = 3, .output_padding = 1}); },
+                      "[ConvTranspose1d] output_padding is 1");
+  expect_error<Error>([] { return Softplus({.beta = 0}); }, "[Softplus] beta is 0");
+  expect_error<Error>([] { return Upsample({.align_corners = true}); },
+                      "[Upsample] align_corners is of bilinear alone");
+  Linear model(1, 1);
+  expect_error<Error>([&] { Sgd(model, {.momentum = 0.9}); }, "[sgd] lr is nan");
+}
+
+// Braces say no type, so a call that takes any arguments would not take them.
+TEST(Attention, TakesItsMaskInBraces) {
+  MultiheadAttention attention(4, 2);
+  TransformerEncoderLayer encoder(4, 2, {.feedforward = 8, .dropout = 0});
+  const Tensor x = ramp({1, 3, 4});
+  const AttentionMask causal{.causal = true};
+  EXPECT_EQ(attention(x, {.causal = true}).to_vector(), attention(x, causal).to_vector());
+  EXPECT_NE(attention(x, {.causal = true}).to_vector(), attention(x).to_vector());
+  EXPECT_EQ(attention(x, x, x, {.causal = true}).to_vector(),
+            attention(x, x, x, causal).to_vector());
+  EXPECT_EQ(encoder(x, {.causal = true}).to_vector(), encoder(x, causal).to_vector());
 }
 
 TEST(Conv2d, SaysWhichChannelsGroupsDoNotDivide) {

@@ -118,6 +118,38 @@ TEST(RecurrentLayers, RunIn16Bits) {
   }
 }
 
+// Braces say no type, so a call that takes any arguments would not take them.
+TEST(RecurrentLayers, TakeStatesInBraces) {
+  random::manual_seed(4);
+  LSTM lstm(3, 2);
+  GRU gru(3, 2);
+  LSTMCell cell(3, 2);
+  const Tensor x = sequence({2, 4, 3}).to(DType::f32), h = sequence({1, 2, 2}).to(DType::f32);
+  const Tensor lengths = Tensor::from<int64_t>({4, 2}, {2});
+  int calls = 0;
+  lstm.add_forward_pre_hook([&](Module&, const std::vector<Tensor>&) {
+    ++calls;
+    return std::vector<Tensor>{};
+  });
+  EXPECT_EQ(lstm(x, {}, lengths).output.to_vector(),
+            lstm(x, RecurrentState{}, lengths).output.to_vector());
+  EXPECT_EQ(lstm(x, {h, h}).h.to_vector(), lstm(x, RecurrentState{h, h}).h.to_vector());
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(gru(x, {h}).h.to_vector(), gru(x, RecurrentState{h}).h.to_vector());
+  const Tensor one = sequence({2, 3}).to(DType::f32), state = h.reshape({2, 2});
+  EXPECT_EQ(cell(one, {state}).h.to_vector(), cell(one, RecurrentState{state}).h.to_vector());
+}
+
+TEST(RecurrentLayers, RefuseActivationsThatTheyDoNotHave) {
+  const RecurrentActivation relu = RecurrentActivation::relu;
+  expect_error<Error>([&] { return LSTM(2, 2, {.activation = relu}); },
+                      "[LSTM] activation is relu; only an RNN has one of its own, this is tanh");
+  expect_error<Error>([&] { return GRUCell(2, 2, {.activation = relu}); },
+                      "[GRUCell] activation is relu");
+  RNN(2, 2, {.activation = relu});
+  RNNCell(2, 2, {.activation = relu});
+}
+
 TEST(RecurrentLayers, RefuseWhatDoesNotFit) {
   expect_error<Error>([] { return LSTM(0, 4); }, "[LSTM] input_size is 0; it must be at least 1");
   expect_error<Error>([] { return GRU(3, 0); }, "[GRU] hidden_size is 0; it must be at least 1");

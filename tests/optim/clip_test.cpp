@@ -34,6 +34,17 @@ TEST(ClipNorm, ScalesAllGradientsTogether) {
   EXPECT_EQ(model.b.value.grad().to_vector(), (Values{3}));
 }
 
+TEST(ClipNorm, OfAnInfiniteLimitIsTheNormAlone) {
+  Vectors model;
+  Sgd optimizer(model, {.lr = 1});
+  model.a.value.set_grad(Tensor::from({2.f, 3.f}, {2}));
+  model.b.value.set_grad(Tensor::from({6.f}, {1}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_DOUBLE_EQ(optimizer.clip_norm(infinity).item<double>(), 7);
+  EXPECT_EQ(model.a.value.grad().to_vector(), (Values{2, 3}));
+  expect_error<Error>([&] { return optimizer.clip_norm(-infinity); }, "[clip_norm] max_norm is");
+}
+
 TEST(ClipNorm, LeavesGradientsAloneWhenTheNormIsNotFinite) {
   Vectors model;
   Sgd optimizer(model, {.lr = 1});

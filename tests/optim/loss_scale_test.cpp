@@ -1,4 +1,5 @@
 // Loss scaling: skipped steps change nothing, others no bit.
+#include <adret/autograd/grad_mode.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/reduce.h>
@@ -284,6 +285,27 @@ TEST(LossScaler, SwitchesMuonOffToo) {
   const auto before = model.weight.value.to_vector();
   EXPECT_EQ(step(infinity), before);
   EXPECT_NE(step(1), before);
+}
+
+TEST(LossScaler, WantsUnscaleBeforeTheStep) {
+  Training run(optimizers[0].make, DType::f32);
+  const auto step = [&] { return run.optimizer->step(), 0; };
+  const auto before = run.state();
+  run.scaler->scale(run.loss(0)).backward();
+  expect_error<Error>(step,
+                      "[step] a loss was scaled, so the gradients are times the scale; call "
+                      "LossScaler::unscale() between backward() and step()");
+  EXPECT_EQ(run.state(), before);
+  run.scaler->unscale();
+  run.optimizer->step();
+  EXPECT_NE(run.state(), before);
+  run.scaler->scale(run.loss(1)).backward();  // given up
+  run.optimizer->zero_grad();
+  run.loss(1).backward();
+  run.optimizer->step();
+  const NoGrad no_grad;
+  run.scaler->scale(run.loss(2));  // to be looked at
+  run.optimizer->step();
 }
 
 TEST(LossScaler, SaysWhatIsWrong) {

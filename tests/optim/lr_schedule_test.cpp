@@ -112,6 +112,23 @@ TEST(LrSchedule, RefusesOptionsOutOfRange) {
       "[sequence_lr] a milestone is 0; it must be above 0");
 }
 
+TEST(LrSchedule, WantsItsRatesAndSchedules) {
+  expect_error<Error>([] { return cosine_lr({.steps = 4}); }, "[cosine_lr] lr is nan");
+  expect_error<Error>([] { return one_cycle_lr({.steps = 4}); }, "[one_cycle_lr] max_lr is nan");
+  expect_error<Error>(
+      [] {
+        return sequence_lr({constant_lr(1), LrSchedule()}, {2});
+      },
+      "[sequence_lr] schedule 1 is empty");
+}
+
+TEST(LrSchedule, StaysAtItsStartBeforeIt) {
+  const LrSchedule polynomial = polynomial_lr({.lr = 0.5, .steps = 4, .power = 2});
+  EXPECT_EQ(polynomial(-3), 0.5);
+  EXPECT_EQ(polynomial(-1000000), 0.5);
+  EXPECT_EQ(linear_lr({.lr = 1, .steps = 4, .start_factor = 0.25})(-4), 0.25);
+}
+
 TEST(LrSchedule, SequencesCountEachSchedulesOwnSteps) {
   const LrSchedule sequence = sequence_lr({linear_lr({.lr = 1, .steps = 4, .start_factor = 0}),
                                            step_lr({.lr = 1, .every = 2, .factor = 0.5})},

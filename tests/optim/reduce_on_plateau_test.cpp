@@ -54,6 +54,26 @@ TEST(ReduceOnPlateau, TakesNanForABadEvaluation) {
   EXPECT_TRUE(plateau.step(std::numeric_limits<double>::quiet_NaN()));
 }
 
+// The threshold is a part of the size of the best one, or every negative loss would be better.
+TEST(ReduceOnPlateau, OfNegativeLossesWantsLowerOnes) {
+  Linear model(1, 1);
+  Sgd optimizer(model, {.lr = 1});
+  ReduceOnPlateau plateau(optimizer, {.patience = 0, .threshold = 0.1});
+  EXPECT_FALSE(plateau.step(-10));
+  EXPECT_TRUE(plateau.step(-10.5));
+  EXPECT_TRUE(plateau.step(-9.5));
+  EXPECT_FALSE(plateau.step(-11.5));
+  EXPECT_EQ(plateau.state().best, -11.5);
+}
+
+TEST(ReduceOnPlateau, RefusesNoOptimizersAndNullOnes) {
+  using List = std::vector<Optimizer*>;
+  expect_error<Error>([] { ReduceOnPlateau(List{}, {}); },
+                      "[ReduceOnPlateau] the list of optimizers is empty");
+  expect_error<Error>([] { ReduceOnPlateau(List{nullptr}, {}); },
+                      "[ReduceOnPlateau] optimizer 0 is null");
+}
+
 TEST(ReduceOnPlateau, RefusesOptionsOutOfRange) {
   Linear fc(1, 1);
   Sgd optimizer(fc, {.lr = 1});

@@ -78,8 +78,9 @@ TEST(OptimizerState, SgdResumesBitForBitWhateverItsConstructorSaid) {
   const auto with = [](const SgdOptions& options) {
     return [options](Module& net) { return std::make_unique<Sgd>(net, options); };
   };
-  expect_resumes(with({.momentum = 0.9, .weight_decay = 0.1, .nesterov = true}), with({}));
-  expect_resumes(with({}), with({.momentum = 0.9}));
+  expect_resumes(with({.lr = 0, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}),
+                 with({.lr = 0}));
+  expect_resumes(with({.lr = 0}), with({.lr = 0, .momentum = 0.9}));
 }
 
 template <class Kind, class Options>

@@ -408,11 +408,40 @@ TEST(StepGuard, PutsBuffersBackWhereverAReplayEnds) {
   EXPECT_GE(run.step.report().replays, interrupted);
 }
 
+TEST(StepGuard, WantsADecisionForEachStepThatBegan) {
+  Net net;
+  Sgd optimizer(net, {.lr = 0.1});
+  const char* const undecided = "[step] a StepGuard began this step and did not decide";
+  {
+    StepGuard guard(net, optimizer);
+    expect_error<Error>([&] { return guard.decide(); },
+                        "[StepGuard] decide() was called for no step; call begin()");
+    guard.begin();
+    optimizer.zero_grad();
+    mean(net(inputs(1))).backward();
+    expect_error<Error>([&] { return optimizer.step(), 0; }, undecided);
+    guard.decide();
+    optimizer.step();
+    expect_error<Error>([&] { return guard.decide(); }, "[StepGuard] decide() was called for no");
+    guard.begin();
+    guard.abandon();
+    optimizer.step();
+    guard.begin();
+    expect_error<Error>([&] { return optimizer.step(), 0; }, undecided);
+  }
+  optimizer.step();  // the guard is gone
+}
+
 TEST(StepGuard, SaysWhatIsWrong) {
   Net net;
   Sgd optimizer(net, {.lr = 0.1});
   expect_error<Error>([&] { StepGuard(net, std::vector<Optimizer*>{}); },
                       "[StepGuard] the list of optimizers is empty");
+  expect_error<Error>(
+      [&] {
+        StepGuard(net, std::vector<Optimizer*>{&optimizer, nullptr});
+      },
+      "[StepGuard] optimizer 1 is null");
   StepGuard guard(net, optimizer);
   expect_error<ShapeError>([&] { return guard.add_loss(Tensor::ones({2})), 0; },
                            "[StepGuard] the loss is (2,) f32 cpu; wanted one floating element");
