@@ -64,9 +64,10 @@ struct ShortNormal {
     cdf = x >= 0 ? 1.f - tail : tail;
   }
 };
-// GELU and its derivative of an element of T.
+// GELU and its derivative of an element of T. Below -50 it is 0, of minus infinity too.
 template <class T, class A>
 __device__ inline A gelu_of(A x) {
+  x = x < -50 ? A(-50) : x;  // NaN stays
   if constexpr (sizeof(T) == 2) {
     return x * ShortNormal(x).cdf;
   } else {

@@ -14,6 +14,7 @@
 #include <adret/layers/init.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -145,7 +146,10 @@ TEST(FillValues, OfScalarsAreRefusedByTheFunctionThatWasCalled) {
       {"softplus", [](const Tensor& x, double c) { return softplus(x, {.beta = c}); }},
       {"lerp", [](const Tensor& x, double c) { return lerp(x, x, c); }},
       {"full", [](const Tensor& x, double c) { return Tensor::full({}, c, {.dtype = x.dtype()}); }},
-      {"uniform_", [](const Tensor& x, double c) { return init::uniform_(x, 0, c), x; }},
+      {"uniform_",
+       [](const Tensor& x, double c) {
+         return init::uniform_(x, std::min(0.0, c), std::max(0.0, c)), x;
+       }},
       {"normal_", [](const Tensor& x, double c) { return init::normal_(x, c, 1), x; }},
   };
   struct Case {
