@@ -5,8 +5,6 @@
 #include <adret/optim/adagrad.h>
 
 namespace adret {
-namespace {}  // namespace
-
 // The columns are those of kernels::RmsGroup.
 Adagrad::Adagrad(const std::vector<ParameterGroup<AdagradOptions>>& groups)
     : Optimizer(

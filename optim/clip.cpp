@@ -65,7 +65,7 @@ std::string why_not_finite(const std::vector<Optimizer*>& optimizers) {
 
 Tensor clip_norm(const std::vector<Optimizer*>& optimizers, double max_norm,
                  const ClipNormOptions& options) {
-  if (optimizers.empty()) throw Error("[clip_norm] the list of optimizers is empty");
+  check_optimizers("clip_norm", optimizers);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (max_norm != infinity) check_range("clip_norm", "max_norm", max_norm, 0);
   std::vector<Optimizer*> with_gradients;

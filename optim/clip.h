@@ -8,7 +8,8 @@
 namespace adret {
 
 // As Optimizer::clip_norm, of all gradients that the optimizers hold: their norm is that of them
-// together, and one factor scales them. Throws Error for an empty list.
+// together, and one factor scales them. Throws Error for an empty list, and
+// for an optimizer that is null.
 Tensor clip_norm(const std::vector<Optimizer*>& optimizers, double max_norm,
                  const ClipNormOptions& options = {});
 

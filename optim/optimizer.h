@@ -48,9 +48,9 @@ class Optimizer {
 
   // Scales all gradients together by min(1, max_norm / norm), norm being their 2-norm (Pascanu et
   // al. 2013). Returns the norm, a scalar f64 on the parameters' device: reading it waits. With an
-  // infinite max_norm nothing is scaled, so that it tells the norm alone. If it is
-  // not finite the gradients are untouched: have a StepGuard skip the step, or ask for an Error,
-  // which names a gradient that is not finite, or says that their squares overflowed.
+  // infinite max_norm nothing is scaled, so that it tells the norm alone. If the norm is not finite
+  // the gradients are untouched: have a StepGuard skip the step, or ask for an Error, which names a
+  // gradient that is not finite, or says that their squares overflowed.
   Tensor clip_norm(double max_norm, const ClipNormOptions& options = {});
   // Clamps every element of the gradients to -limit..limit; NaN stays.
   void clip_value(double limit);
