@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace adret::formula {
 namespace {
@@ -62,6 +63,14 @@ Tensors defined(const Tensors& tensors) {
   return list;
 }
 
+// Each gradient as its operand's shape wants it.
+Tensors summed(Tensors dx, const Tensors& x) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (dx[i].defined()) dx[i] = sum_to(dx[i], x[i].shape());
+  }
+  return dx;
+}
+
 struct ThirdDerivative final : Node {
   explicit ThirdDerivative(const BoundFormula& bound) : bound(bound) {}
   const char* name() const override { return bound.formula->second_name; }
@@ -93,10 +102,7 @@ struct SecondDerivative final : Node {
     }
     run_direction(bound, bound.formula->second_name, bound.formula->second, all, dx);
     record<ThirdDerivative>(defined(dx), all, bound);
-    for (size_t i = 0; i < x.size(); ++i) {
-      if (dx[i].defined()) dx[i] = sum_to(dx[i], x[i].shape());
-    }
-    return dx;
+    return summed(std::move(dx), x);
   }
   BoundFormula bound;
   std::vector<SavedTensor> inputs;  // the operands and the outputs' gradients
@@ -119,10 +125,7 @@ struct FirstDerivative final : Node {
     }
     run_direction(bound, bound.formula->backward_name, bound.formula->backward, all, dx);
     record<SecondDerivative>(defined(dx), all, bound, all, dx);
-    for (size_t i = 0; i < x.size(); ++i) {
-      if (dx[i].defined()) dx[i] = sum_to(dx[i], x[i].shape());
-    }
-    return dx;
+    return summed(std::move(dx), x);
   }
   BoundFormula bound;
   std::vector<SavedTensor> operands;

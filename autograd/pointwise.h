@@ -72,7 +72,7 @@ inline constexpr bool are_outputs<R> = []<size_t... K>(std::index_sequence<K...>
 // f at every place of one to six operands of one floating dtype, which broadcast:
 //   struct Swish { ADRET_FN auto operator()(auto x) const { return x / (1 + exp(-x)); } };
 //   Tensor y = pointwise(Swish{}, x);
-// A tensor, or an array of tensors where f returns a tuple or an array. First and second
+// A tensor, or an array of up to six tensors where f returns a tuple or an array. First and second
 // derivatives come from the formula itself. What may be in a formula: docs/custom_layers.md. Throws
 // ShapeError for operands that do not go together, DeviceError for those on several devices or on a
 // GPU that the formula was not compiled for.
@@ -93,7 +93,9 @@ auto pointwise(const F& f, const Operands&... operands) {
     static_assert(formula::are_outputs<Result>,
                   "[pointwise] the formula must return what it computed from its operands, or a "
                   "tuple or array of such");
-    if constexpr (formula::are_outputs<Result>) {
+    constexpr bool are_few = formula::output_count<Result> <= formula::max_outputs;
+    static_assert(are_few, "[pointwise] a formula returns at most six results");
+    if constexpr (formula::are_outputs<Result> && are_few) {
       const Tensor inputs[] = {static_cast<const Tensor&>(operands)...};
       std::vector<Tensor> results =
           formula::apply(formula::formula_of<F, n>(), std::make_shared<const F>(f), inputs);

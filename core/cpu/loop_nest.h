@@ -36,6 +36,9 @@ class LoopNest {
     ++rank_;
   }
 
+  int rank() const { return rank_; }
+  int64_t size(int d) const { return sizes_[size_t(d)]; }
+  const Strides& strides(int d) const { return strides_[size_t(d)]; }
   int64_t total() const { return total_; }
   int64_t inner_size() const { return rank_ ? sizes_[last()] : 1; }
   Strides inner_strides() const { return rank_ ? strides_[last()] : Strides{}; }

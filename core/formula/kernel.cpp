@@ -169,30 +169,17 @@ void FormulaKernel::run_cuda(Views in, Views out, void* stream) const {
                   .count = shape.numel(),
                   .inputs = code_->inputs,
                   .outputs = code_->outputs};
-  std::array<int64_t, max_operands> steps;
-  steps.fill(1);
-  int64_t strides[Shape::max_rank][max_operands] = {};
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    for (size_t i = 0; i < in.size(); ++i) {
-      const int own = d - (shape.rank() - in[i].shape.rank());
-      const int64_t size = own < 0 ? 1 : in[i].shape[own];
-      strides[d][i] = size == 1 ? 0 : steps[i];
-      steps[i] *= size;
-    }
+  std::array<Shape, max_operands> shapes{};
+  for (size_t i = 0; i < in.size(); ++i) {
+    shapes[i] = in[i].shape;
+    call.in[i] = in[i].data;
   }
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] == 1) continue;
-    // Onto the dimension before, where every input passes both as one.
-    const int before = call.rank - 1;
-    bool merges = before >= 0;
-    for (size_t i = 0; merges && i < in.size(); ++i) {
-      merges = call.strides[before][i] == strides[d][i] * shape[d];
-    }
-    const int to = merges ? before : call.rank++;
-    call.sizes[to] = merges ? call.sizes[to] * shape[d] : shape[d];
-    std::copy_n(strides[d], in.size(), call.strides[to]);
+  const auto nest = cpu::broadcast_nest<max_operands>(shape, shapes);
+  call.rank = nest.rank();
+  for (int d = 0; d < call.rank; ++d) {
+    call.sizes[d] = nest.size(d);
+    std::ranges::copy(nest.strides(d), call.strides[d]);
   }
-  for (size_t i = 0; i < in.size(); ++i) call.in[i] = in[i].data;
   const Outputs outputs = spread(out, wanted_, code_->outputs);
   for (size_t k = 0; k < outputs.size(); ++k) call.out[k] = outputs[k].data;
   code_->cuda(formula_.get(), call, stream);

@@ -11,9 +11,9 @@
 
 namespace adret::formula {
 
-inline constexpr int max_inputs = 6;
+inline constexpr int max_inputs = 6, max_outputs = 6;
 // Of the second derivative: the operands, a gradient for each output, and one for each operand's.
-inline constexpr int max_operands = 3 * max_inputs;
+inline constexpr int max_operands = 2 * max_inputs + max_outputs;
 
 // A call on a GPU. Every input advances by strides of its own, in elements, over the dimensions of
 // the outputs, which are merged where that is possible.

@@ -1,6 +1,7 @@
 // Wrong uses of pointwise: each CASE must be refused, by the message that CMakeLists.txt gives.
 #include <adret/autograd/pointwise.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct OfPlainNumbers {
   auto operator()(auto x) const { return plain_function(x); }
 };
 
+struct ReturnsSeven {
+  auto operator()(auto x) const { return std::array{x, x, x, x, x, x, x}; }
+};
+
 void use(const Tensor& x) {
 #if CASE == 1
   pointwise(Product{}, x);
@@ -43,6 +48,8 @@ void use(const Tensor& x) {
   pointwise(OfPlainNumbers{}, x);
 #elif CASE == 7
   pointwise(Product{}, x, x, x, x, x, x, x);
+#elif CASE == 8
+  pointwise(ReturnsSeven{}, x);
 #else
   pointwise(Product{}, x, x);
 #endif
