@@ -36,25 +36,11 @@ struct ExpSlope {
   static T of(Slope<T> slope, T x) { return slope.factor * cpu::exp(x - slope.shift); }
 };
 
-// An element of the outputs for each of x's, as if it were broadcast.
-LoopNest<1> nest_of_outputs(const Shape& shape, uint32_t dims) {
-  std::array<int64_t, Shape::max_rank> strides{};
-  int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    if (dims >> d & 1) continue;
-    strides[size_t(d)] = step;
-    step *= shape[d];
-  }
-  LoopNest<1> nest;
-  for (int d = 0; d < shape.rank(); ++d) nest.add(shape[d], {strides[size_t(d)]});
-  return nest;
-}
-
 template <class F, class T>
 void run_with(const F& f, const kernels::ReduceBackward& call) {
   const T* const x = call.x.as<T>();
   T* const dx = call.dx.as<T>();
-  const LoopNest<1> nest = nest_of_outputs(call.x.shape, call.dims);
+  const auto nest = broadcast_nest<1>(call.x.shape, {kernels::kept_shape(call.x.shape, call.dims)});
   const int64_t stride = nest.inner_strides()[0];
   nest.parallel_runs(math_grain, [&](int64_t first, const auto& offsets, int64_t n) {
     const T* const from = x + first;

@@ -2,6 +2,7 @@
 // exponentials.
 #pragma once
 
+#include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/reduce_plan.h>
 #include <adret/core/cpu/reduce_rows.h>
 #include <adret/core/cpu/workspace.h>
@@ -61,14 +62,7 @@ struct Spread {
   }
 };
 
-// y = exp(x - pivots), apart from the lambda, in which GCC 12 would not vectorise it.
-template <class T>
-void exps_of(const T* x, const T* pivots, T* y, int64_t n) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = cpu::exp(x[i] - pivots[i]);
-}
-
-// The largest element, and the sum of exp(x - pivot).
+// The largest element, and the sum of exp(x - pivot), which says nothing where that is infinite.
 template <class T>
 struct ExpSum {
   template <class Runs>
@@ -93,7 +87,8 @@ struct ExpSum {
       for (int64_t row = 0; row < rows; row += rows_at_once) {
         const int64_t now = std::min(rows_at_once, rows - row), n = now * to.width;
         const T* const from = x + row * stride;
-        exps_of(from, pivots, exps, n);
+        map_run(
+            n, exps, [](T v, T pivot) { return exp_down(v - pivot); }, from, pivots);
         reduce_any_rows<Sum<T>>(exps, now, to.width, to.width, to.second);
       }
     });
@@ -107,7 +102,7 @@ struct ExpSum {
     }
   }
   static double finish(double largest, double sum, double) {
-    return std::log(sum) + pivot(largest);
+    return std::isfinite(largest) ? std::log(sum) + largest : largest;
   }
 
  private:

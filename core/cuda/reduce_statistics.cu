@@ -85,23 +85,10 @@ __global__ void reduce_gradient(const T* x, T* dx, F f,
   }
 }
 
-// An element of the outputs for each of x's, as if it were broadcast.
-LoopNest<1> nest_of_outputs(const Shape& shape, uint32_t dims) {
-  std::array<int64_t, Shape::max_rank> strides{};
-  int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    if (dims >> d & 1) continue;
-    strides[size_t(d)] = step;
-    step *= shape[d];
-  }
-  LoopNest<1> nest;
-  for (int d = 0; d < shape.rank(); ++d) nest.add(shape[d], {strides[size_t(d)]});
-  return nest;
-}
-
 template <class T, class F>
 void run_with(const Context& context, const kernels::ReduceBackward& call, const F& f) {
-  nest_of_outputs(call.x.shape, call.dims)
+  const Shape outputs = kernels::kept_shape(call.x.shape, call.dims);
+  broadcast_nest<1>(call.x.shape, {&outputs})
       .for_parts([&](const LoopNest<1>& part, int64_t first, const auto& place) {
         constexpr int n = reduce_vector<T>;
         const T* const x = call.x.as<T>() + first;

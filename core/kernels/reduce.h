@@ -21,6 +21,14 @@ constexpr double var_divisor(int64_t count, double correction) {
   return double(count) > correction ? double(count) - correction : 0;
 }
 
+// x's shape with sizes of 1 in the dimensions of `dims`: what broadcasts to x again.
+inline Shape kept_shape(Shape x, uint32_t dims) {
+  for (int d = 0; d < x.rank(); ++d) {
+    if (dims >> d & 1) x = x.with(d, 1);
+  }
+  return x;
+}
+
 // y = op over the dimensions of x whose bit is set in `dims` (bit i: dimension i). y holds the
 // remaining dimensions in order, with or without ones in between. f16 and bf16 sum in f32. The mean
 // of nothing is NaN, the sum 0, the product 1; max and min of nothing are refused by the caller;
