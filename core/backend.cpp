@@ -78,8 +78,7 @@ std::string device_report(Device device) {
   return to_string(device) + (report.empty() ? "" : ": " + report);
 }
 
-// -- copies that nothing runs beside
-// ---------------------------------------------------------------
+// -- copies that nothing runs beside ----------------------------------------------------
 
 namespace {
 
@@ -118,8 +117,7 @@ void DeviceServices::run_after(const Moment& moment) {
   if (moment) moment->wait();
 }
 
-// -- time
-// ------------------------------------------------------------------------------------------
+// -- time -------------------------------------------------------------------------------
 
 namespace {
 
@@ -150,8 +148,7 @@ Moment DeviceServices::timestamp() {
   return Moment(new HostTime);
 }
 
-// -- decorators
-// ------------------------------------------------------------------------------------
+// -- decorators -------------------------------------------------------------------------
 
 Decorator::Decorator() : next_(innermost) { innermost = this; }
 Decorator::~Decorator() { innermost = next_; }

@@ -69,8 +69,8 @@ struct Loop {
 
 // Note [Claiming chunks]
 // A loop's chunks lie in one section for each thread, so that a thread walks through memory in one
-// piece and meets in a loop what it left in its caches in the one before: loops bound by memory
-// take up to twice as long when threads take chunks in turn. A section's `unclaimed` counts down;
+// piece and meets in a loop what it left in its caches in the one before: cores without a common
+// cache would take each other's lines. A section's `unclaimed` counts down;
 // lowering it by a compare-and-swap is the claim of one chunk. The loop's fields are written before
 // any `unclaimed` is set (release) and read only after a claim (acquire). The caller waits for
 // `unfinished_` to become zero, which each thread lowers by what it ran when it finds nothing more,

@@ -173,8 +173,7 @@ const Cublas& cublas() {
   return library;
 }
 
-// -- reports
-// ---------------------------------------------------------------------------------------
+// -- reports ----------------------------------------------------------------------------
 
 LibraryVersion version_of(const Cudnn& library) {
   return {.name = "cuDNN",

@@ -179,8 +179,7 @@ std::string inputs_text(const std::vector<Input>& inputs) {
   return text;
 }
 
-// -- where it began
-// --------------------------------------------------------------------------------
+// -- where it began ---------------------------------------------------------------------
 
 // A call from which something that is not finite came down.
 struct Origin {

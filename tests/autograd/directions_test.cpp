@@ -437,8 +437,7 @@ TEST(ConvTranspose3d, RefusesWhatDoesNotFit) {
                            "[conv_transpose3d] bias is (3,), wanted (2,)");
 }
 
-// -- and linear with a batch of none
-// -------------------------------------------------------------
+// -- and linear with a batch of none ----------------------------------------------------
 
 TEST(Linear, OfAnEmptyBatchGivesZeroGradients) {
   const Tensor x = variable({0, 3}), weight = variable({2, 3}), bias = variable({2});

@@ -18,8 +18,7 @@ using namespace test;
 
 constexpr size_t kib = 1024, mib = 1024 * kib;
 
-// -- who holds what
-// --------------------------------------------------------------------------------
+// -- who holds what ---------------------------------------------------------------------
 
 std::vector<std::string> names(const std::vector<MemoryHolder>& holders) {
   std::vector<std::string> list;
@@ -87,8 +86,7 @@ TEST(MemoryHolders, AreTenInTheReport) {
   for (const auto& block : blocks) pool.deallocate(block);
 }
 
-// -- private pools
-// ---------------------------------------------------------------------------------
+// -- private pools ----------------------------------------------------------------------
 
 TEST(PrivatePools, ShareTheRawAllocatorAndNoMemory) {
   FakeAllocator raw;
@@ -169,8 +167,7 @@ TEST(PrivatePools, ServeThreadsThatRunOutAtTheSameTime) {
   EXPECT_EQ(pool.stats().reserved + own->stats().reserved, raw.bytes_held());
 }
 
-// -- pass-through
-// ----------------------------------------------------------------------------------
+// -- pass-through -----------------------------------------------------------------------
 
 TEST(PassThrough, AsksAndFreesTheRawAllocatorForJustTheBytes) {
   FakeAllocator raw;
