@@ -6,6 +6,8 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <cmath>
+
 namespace adret {
 namespace {
 
@@ -46,6 +48,31 @@ struct AffineBackward final : Node {
 Tensor affine_of(const char* function, check::Argument x, double scale, double shift) {
   Tensor y = unary(function, x, {.op = UnaryOp::affine, .alpha = scale, .beta = shift});
   record<AffineBackward>({y}, {x.tensor}, function, scale);
+  return y;
+}
+
+// Whether x / b is x times 1 / b in every bit: b is a power of two, and so is 1 / b, in f32, too.
+bool has_exact_reciprocal(double b) {
+  int exponent = 0;
+  return std::abs(std::frexp(b, &exponent)) == 0.5 && std::abs(exponent) < 126;
+}
+
+// x / b.
+Tensor quotient(check::Argument x, double b);
+
+struct QuotientBackward final : Node {
+  explicit QuotientBackward(double b) : b(b) {}
+  const char* name() const override { return "divide"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {quotient({"gradient", grads[0]}, b)};
+  }
+  double b;
+};
+
+Tensor quotient(check::Argument x, double b) {
+  if (has_exact_reciprocal(b)) return affine_of("divide", x, 1 / b, 0);
+  Tensor y = unary("divide", x, {.op = UnaryOp::divide, .alpha = b});
+  record<QuotientBackward>({y}, {x.tensor}, b);
   return y;
 }
 
@@ -154,7 +181,7 @@ Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, 1, b);
 Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, 1, -b); }
 Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, -1, a); }
 Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, b, 0); }
-Tensor divide(const Tensor& a, double b) { return affine_of("divide", {"a", a}, 1 / b, 0); }
+Tensor divide(const Tensor& a, double b) { return quotient({"a", a}, b); }
 Tensor divide(double a, const Tensor& b) { return reciprocal_of("divide", {"b", b}, a); }
 
 Tensor reciprocal(const Tensor& x, double numerator) {
