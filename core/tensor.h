@@ -88,7 +88,9 @@ class Tensor {
   bool is_leaf() const;
   // Marks a floating leaf. Throws Error on the result of a recorded function.
   Tensor& set_requires_grad(bool value);
-  // The gradient of a leaf; undefined before the first backward.
+  // The gradient of a leaf; undefined before the first backward. That of a parameter in an
+  // optimizer lies in the optimizer's memory, which the next backward writes to: clone() it to keep
+  // it.
   Tensor grad() const;
   void set_grad(const Tensor& grad);
   void zero_grad() { set_grad(Tensor()); }

@@ -151,7 +151,9 @@ concept OneTensorLayer = requires(L& layer, const Tensor& x) {
 template <class Self>
 class Layer : public Module {
  public:
-  // Calls forward under the layer's name. An Error from inside says which layer it came from.
+  // Calls forward under the layer's name. An Error from inside says which layer it came from. For
+  // braces as an argument, mha(x, {.causal = true}), a layer overloads it with that argument's type
+  // and calls this one.
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
     using Returned = decltype(self().forward(std::forward<Args>(args)...));

@@ -69,6 +69,31 @@ Tensor affine_of(const char* function, check::Argument x, Line line,
   return y;
 }
 
+// Whether x / b is x times 1 / b in every bit: b is a power of two, and so is 1 / b, in f32, too.
+bool has_exact_reciprocal(double b) {
+  int exponent = 0;
+  return std::abs(std::frexp(b, &exponent)) == 0.5 && std::abs(exponent) < 126;
+}
+
+// x / b.
+Tensor quotient(check::Argument x, double b, std::initializer_list<double> scalars = {});
+
+struct QuotientBackward final : Node {
+  explicit QuotientBackward(double b) : b(b) {}
+  const char* name() const override { return "divide"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    return {quotient({"gradient", grads[0]}, b)};
+  }
+  double b;
+};
+
+Tensor quotient(check::Argument x, double b, std::initializer_list<double> scalars) {
+  if (has_exact_reciprocal(b)) return affine_of("divide", x, {1 / b, 0}, scalars);
+  Tensor y = unary("divide", x, {.op = UnaryOp::divide, .alpha = b}, scalars);
+  record<QuotientBackward>({y}, {x.tensor}, b);
+  return y;
+}
+
 struct ReciprocalBackward final : Node {
   ReciprocalBackward(const char* function, const Tensor& x, const Tensor& y)
       : function(function), x(x), y(y) {}
@@ -174,17 +199,13 @@ Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, {1, b}
 Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, {1, -b}, {b}); }
 Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, {-1, a}, {a}); }
 Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, {b, 0}, {b}); }
-
 Tensor divide(const Tensor& a, double b) {
-  const double factor = 1 / b;
-  const DType computed = a.defined() ? wide_dtype(a) : DType::f64;
-  const bool overflows = std::isinf(computed == DType::f64 ? factor : double(float(factor)));
-  if (b != 0 && overflows) {
-    check::refuse("divide", fmt::format("the divisor {} is so small that 1 over it is infinite in "
-                                        "{}; divide by a tensor, or in two steps",
-                                        b, name(computed)));
+  if (a.defined() && b != 0 && wide_dtype(a) == DType::f32 && float(b) == 0) {
+    check::refuse("divide", fmt::format("the divisor {} is 0 in f32; divide by a tensor of f64, or "
+                                        "in two steps",
+                                        b));
   }
-  return affine_of("divide", {"a", a}, {factor, 0}, {b});
+  return quotient({"a", a}, b, {b});
 }
 Tensor divide(double a, const Tensor& b) { return reciprocal_of("divide", {"b", b}, a); }
 

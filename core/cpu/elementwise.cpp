@@ -54,6 +54,7 @@ void run_arithmetic(const kernels::Unary& call) {
     case UnaryOp::affine: return with([=](T x) { return multiply_add(alpha, x, beta); });
     case UnaryOp::power: return run_power<T>(call);
     case UnaryOp::reciprocal: return with([=](T x) { return alpha / x; });
+    case UnaryOp::divide: return with([=](T x) { return x / alpha; });
     case UnaryOp::abs: return with([](T x) { return std::fabs(x); });
     case UnaryOp::sign:
       return with([](T x) { return x > 0 ? T(1) : (x < 0 ? T(-1) : (x == x ? T(0) : x)); });

@@ -21,6 +21,7 @@ void run_arithmetic(const Context& context, const kernels::Unary& call) {
       if (alpha == A(3)) return with([] __device__(A x) { return x * x * x; });
       return with([=] __device__(A x) { return pow(x, alpha); });
     case UnaryOp::reciprocal: return with([=] __device__(A x) { return alpha / x; });
+    case UnaryOp::divide: return with([=] __device__(A x) { return x / alpha; });
     case UnaryOp::abs: return with([] __device__(A x) { return fabs(x); });
     case UnaryOp::sign:
       return with(

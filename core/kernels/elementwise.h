@@ -57,6 +57,7 @@ enum class UnaryOp {
   affine,      // alpha * x + beta
   power,       // x^alpha, as std::pow
   reciprocal,  // alpha / x
+  divide,      // x / alpha
   abs,
   sign,   // -1, 0, 1
   clamp,  // min(max(x, alpha), beta); alpha <= beta

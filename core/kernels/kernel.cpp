@@ -82,6 +82,7 @@ const char* to_string(UnaryOp op) {
     case UnaryOp::affine: return "affine";
     case UnaryOp::power: return "power";
     case UnaryOp::reciprocal: return "reciprocal";
+    case UnaryOp::divide: return "divide";
     case UnaryOp::abs: return "abs";
     case UnaryOp::sign: return "sign";
     case UnaryOp::clamp: return "clamp";

@@ -117,6 +117,20 @@ TEST(Refusals, OfAddInPlaceHaveItsName) {
   expect_error<ShapeError>([&] { return add_(x, x), 0; }, "[add_] to (2,) is u8, wanted");
 }
 
+// Times 1 / 49 it would be rounded twice, and 1 / 1e-39 is no f32.
+TEST(Divide, ByAScalarRoundsOnce) {
+  const Tensor x = leaf({49, 98, 1});
+  const Tensor y = x / 49;
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{1, 2, 1.0 / 49}));
+  const Tensor slope = grad({y}, {x}, {.grad_outputs = {leaf({49, 98, 1})}})[0];
+  EXPECT_EQ(slope.to_vector<double>(), y.to_vector<double>());
+  const Tensor tiny = Tensor::from<float>({1e-38f}, {1});
+  EXPECT_EQ((tiny / 1e-39).item(), 1e-38f / 1e-39f);
+  EXPECT_EQ((tiny / 0x1p-140).item(), 1e-38f / 0x1p-140f);
+  EXPECT_EQ((tiny / -0x1p-20).item(), 1e-38f / -0x1p-20f);
+  EXPECT_EQ((Tensor::ones({1}) / INFINITY).item(), 0);
+}
+
 TEST(Lerp, CountsFromTheNearerEnd) {
   const Tensor a = leaf({1e17, -1e17, 1}), b = leaf({1, 1, 3});
   for (const double weight : {1.0, 0.0, 0.75}) {

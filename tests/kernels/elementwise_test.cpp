@@ -54,6 +54,7 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 const UnaryCase unary_cases[] = {
     {UnaryOp::affine, -100, 100, 1, [](double x) { return x; }},
     {UnaryOp::reciprocal, 0.1, 100, 1, [](double x) { return 1 / x; }},
+    {UnaryOp::divide, -100, 100, 1, [](double x) { return x; }},
     {UnaryOp::exp, -87, 88, 2, [](double x) { return std::exp(x); }},
     {UnaryOp::exp, -1, 1, 2, [](double x) { return std::exp(x); }},
     {UnaryOp::log, 1e-30, 1e5, 2, [](double x) { return std::log(x); }},
@@ -146,6 +147,8 @@ TEST(Unary, TakesAlphaAndBeta) {
   const Values x{-2, 0.5, 3};
   EXPECT_EQ(unary<float>(UnaryOp::affine, x, 2, -1), (Values{-5, 0, 5}));
   EXPECT_EQ(unary<float>(UnaryOp::reciprocal, x, 6), (Values{-3, 12, 2}));
+  EXPECT_EQ(unary<float>(UnaryOp::divide, {49, -98, 12.25}, 49), (Values{1, -2, 0.25}));
+  EXPECT_EQ(unary<float>(UnaryOp::divide, {1, -1}, 0), (Values{inf, -inf}));
   EXPECT_EQ(unary<double>(UnaryOp::power, x, 2), (Values{4, 0.25, 9}));
   EXPECT_EQ(unary<double>(UnaryOp::power, x, 3), (Values{-8, 0.125, 27}));
   EXPECT_EQ(unary<double>(UnaryOp::power, x, 0), (Values{1, 1, 1}));
