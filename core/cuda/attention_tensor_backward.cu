@@ -1,60 +1,16 @@
 // Attention backward in 16 bits on tensor cores (Note [Attention on tensor cores]), by two kernels
 // as in attention_backward.cu.
 #include <adret/core/cuda/attention.h>
-#include <adret/core/cuda/attention_tensor_scores.h>
+#include <adret/core/cuda/attention_tensor_gradients.h>
 #include <adret/core/cuda/workspace.h>
 
 namespace adret::cuda {
 namespace {
 
-template <class T>
-struct Backward : AttentionGradients<T> {
-  using AttentionGradients<T>::AttentionGradients;
-  using AttentionGradients<T>::problem, AttentionGradients<T>::log_sum_exp;
-
-  // What weights are 2^(log2_e score - shift) with: infinite for queries that see nothing or are
-  // not there, so that theirs are 0.
-  __device__ float shift(Head at, int64_t query) const {
-    if (query >= problem.queries) return INFINITY;
-    const float log_sum = log_sum_exp[problem.row(at, query)];
-    return log_sum == -INFINITY ? INFINITY : log_sum * log2_e;
-  }
-};
-
 // -- keys and values -----------------------------------------------------------------------------
 
-// Of a tile of keys, from products of k and q: scores, -inf for keys that a query does not see.
-template <class T, class Tile>
-__device__ void make_scores_of_keys(typename Tile::Products& products, const AttentionProblem<T>& p,
-                                    Head at, int64_t key, int64_t query, int64_t end) {
-  const int64_t first = key + Tile::first_row(), last = first + 16 * Tile::sets - 1;
-  if (last < end && (!p.causal || last <= query)) {
-    Tile::each(products, [&](float& value, int, int, int) { value *= p.scale; });
-  } else {
-    int seen[Tile::sets][2];  // columns of each row, from there on
-#pragma unroll
-    for (int s = 0; s < Tile::sets; ++s) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int64_t of = first + Tile::row(s, 2 * half);
-        const int64_t begin = p.causal ? max(of - query, int64_t(0)) : 0;
-        seen[s][half] = of < end ? int(min(begin, int64_t(Tile::others))) : Tile::others;
-      }
-    }
-    Tile::each(products, [&](float& value, int s, int n, int i) {
-      value = Tile::column(n, i) >= seen[s][i / 2] ? value * p.scale : -INFINITY;
-    });
-  }
-  if (!p.mask) return;
-  Tile::each(products, [&](float& value, int s, int n, int i) {
-    const int64_t of = query + Tile::column(n, i);
-    if (value == -INFINITY || of >= p.queries) return;  // perhaps not there
-    value = p.masked(value, at, of, first + Tile::row(s, i));
-  });
-}
-
 template <class T, class Tile, bool drops>
-__global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Backward<T> b) {
+__global__ void __launch_bounds__(128) attention_tensor_backward_keys(const TensorGradients<T> b) {
   begin_kernel();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   extern __shared__ __align__(16) unsigned char attention_memory[];
@@ -131,7 +87,8 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_keys(const Back
 // -- queries -------------------------------------------------------------------------------------
 
 template <class T, class Tile, bool drops>
-__global__ void __launch_bounds__(128) attention_tensor_backward_queries(const Backward<T> b) {
+__global__ void __launch_bounds__(128)
+    attention_tensor_backward_queries(const TensorGradients<T> b) {
   begin_kernel();
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   extern __shared__ __align__(16) unsigned char attention_memory[];
@@ -197,7 +154,7 @@ __global__ void __launch_bounds__(128) attention_tensor_backward_queries(const B
 // -- launching -----------------------------------------------------------------------------------
 
 template <class T, class Tile, auto kernel>
-void launch_tiles(const Context& context, const Backward<T>& backward, int64_t rows) {
+void launch_tiles(const Context& context, const TensorGradients<T>& backward, int64_t rows) {
   const AttentionProblem<T>& p = backward.problem;
   constexpr size_t bytes = (2 * Tile::rows + 4 * Tile::others) * Tile::stride * sizeof(T) +
                            4 * Tile::others * sizeof(float);
@@ -213,7 +170,7 @@ template <class T, int width, bool drops>
 void run_as(const Context& context, const kernels::AttentionBackward& call) {
   const AttentionProblem<T> problem(call);
   const Workspace means(context, size_t(problem.rows()) * sizeof(float));
-  const Backward<T> backward(call, means.data());
+  const TensorGradients<T> backward(call, means.data());
   attention_means(context, call, means.data());
   constexpr int sets = width <= 64 ? 2 : 1;
   using Tile = TensorTile<T, width, sets, 32>;
@@ -231,6 +188,7 @@ bool attend_on_tensor_cores(const Context& context, const kernels::AttentionBack
                   call.dv.data)) {
     return false;
   }
+  if (attend_to_short(context, call)) return true;
   dispatch_16_bits(call.q.dtype, [&](auto zero) {
     using T = decltype(zero);
     with_tensor_kernel(call, [&](auto width, auto drops) {

@@ -9,16 +9,16 @@
 namespace adret::cuda {
 
 // Note [Attention on tensor cores]
-// A block of four warps has a tile of rows, 16 `sets` of them a warp: queries, or keys for the
+// A block of warps has a tile of rows, 16 `sets` of them a warp: queries, or keys for the
 // gradients of keys and values. The other rows, keys or queries, come in tiles of `others` through
 // two places in shared memory, the next one being copied while one is computed with. Rows lie 16
 // bytes apart there, so that the eight rows of a matrix are in different banks. Scores, weights and
 // their gradients stay in registers: the pairs that a lane gets of a product are those that it has
 // to give as the left operand of the next.
-template <class T, int width_, int sets_, int others_>
+template <class T, int width_, int sets_, int others_, int warps_ = 4>
 struct TensorTile {
   static constexpr int width = width_, sets = sets_, others = others_;
-  static constexpr int threads = 128, warps = 4;
+  static constexpr int warps = warps_, threads = 32 * warps;
   static constexpr int stride = width + 8;  // of rows in shared memory
   static constexpr int rows = warps * 16 * sets;
   static constexpr int chunks = width / 8;  // of 16 bytes, of a row
@@ -26,6 +26,7 @@ struct TensorTile {
 
   using Products = float[sets][others / 8][4];  // of the warp's rows and the others
   using Sums = float[sets][width / 8][4];       // results: the warp's rows, as wide as a head
+  using Rows = uint32_t[width / 16][sets][4];   // the warp's rows as a left operand
 
   __device__ static int lane() { return int(threadIdx.x) % 32; }
   __device__ static int first_row() { return int(threadIdx.x) / 32 * (16 * sets); }
@@ -50,27 +51,32 @@ struct TensorTile {
     }
   }
 
+  // The warp's rows of a tile, a part of 16 columns.
+  __device__ static void load_part(uint32_t (&part)[sets][4], const T* tile, int column) {
+    const T* const row = tile + (first_row() + lane() % 16) * stride + lane() / 16 * 8 + column;
+#pragma unroll
+    for (int s = 0; s < sets; ++s) load_matrices(part[s], row + s * 16 * stride);
+  }
+  __device__ static void load_rows(Rows& rows, const T* tile) {
+#pragma unroll
+    for (int k = 0; k < width; k += 16) load_part(rows[k / 16], tile, k);
+  }
+
   // products = the warp's rows of `left` times the rows of `right`.
   __device__ static void multiply(Products& products, const T* left, const T* right) {
     clear(products);
-    const T* const a_row = left + (first_row() + lane() % 16) * stride + lane() / 16 * 8;
-    const T* const b_row = right + (lane() % 8 + lane() / 16 * 8) * stride + lane() / 8 % 2 * 8;
 #pragma unroll
     for (int k = 0; k < width; k += 16) {
-      uint32_t a[sets][4];
-#pragma unroll
-      for (int s = 0; s < sets; ++s) load_matrices(a[s], a_row + s * 16 * stride + k);
-#pragma unroll
-      for (int n = 0; n < others / 8; n += 2) {
-        uint32_t b[4];
-        load_matrices(b, b_row + n * 8 * stride + k);
-#pragma unroll
-        for (int s = 0; s < sets; ++s) {
-          multiply_add<T>(products[s][n], a[s], b[0], b[1]);
-          multiply_add<T>(products[s][n + 1], a[s], b[2], b[3]);
-        }
-      }
+      uint32_t part[sets][4];
+      load_part(part, left, k);
+      add_part(products, part, right + k);
     }
+  }
+  // The same of rows that were loaded before.
+  __device__ static void multiply(Products& products, const Rows& left, const T* right) {
+    clear(products);
+#pragma unroll
+    for (int k = 0; k < width; k += 16) add_part(products, left[k / 16], right + k);
   }
 
   // sums += weights, rounded to T, times the other rows.
@@ -127,6 +133,22 @@ struct TensorTile {
         cuda::store(to, cuda::load<T, 8>(own + (row + r) * stride + column));
       }
       to += 32 / chunks * token;
+    }
+  }
+
+  // products += a part of 16 columns times those of the rows of `right`.
+  __device__ static void add_part(Products& products, const uint32_t (&part)[sets][4],
+                                  const T* right) {
+    const T* const row = right + (lane() % 8 + lane() / 16 * 8) * stride + lane() / 8 % 2 * 8;
+#pragma unroll
+    for (int n = 0; n < others / 8; n += 2) {
+      uint32_t b[4];
+      load_matrices(b, row + n * 8 * stride);
+#pragma unroll
+      for (int s = 0; s < sets; ++s) {
+        multiply_add<T>(products[s][n], part[s], b[0], b[1]);
+        multiply_add<T>(products[s][n + 1], part[s], b[2], b[3]);
+      }
     }
   }
 

@@ -381,6 +381,22 @@ TEST(Attention, MatchesTheDefinitionForHeadsOfModels) {
   }
 }
 
+// Heads that a block of a kernel has whole, with as many tokens as it can have and one more.
+TEST(Attention, MatchesTheDefinitionForShortHeads) {
+  for (const int64_t tokens : {16, 80, 81, 128, 129, 208, 209}) {
+    for (const bool causal : {false, true}) {
+      Problem p{.n = 1, .t = tokens, .s = tokens, .h = 2, .d = 64, .packed = true, .seed = 11};
+      p.params = {.scale = 0.125, .causal = causal};
+      expect_matches(p);
+      p.packed = false;
+      p.d = 40;
+      if (!causal) p.s = tokens / 2;
+      p.lengths = {tokens / 3};
+      expect_matches(p);
+    }
+  }
+}
+
 TEST(Attention, TakesWhatIsEmpty) {
   for (const auto& [n, t, s, h] :
        {std::array<int64_t, 4>{0, 3, 3, 2}, {2, 0, 4, 1}, {2, 3, 0, 2}, {1, 2, 2, 0}}) {
