@@ -92,6 +92,10 @@ void expect_deviation(const Parameter& parameter, double expected) {
       << parameter.name;
 }
 
+void expect_zeros(const Parameter& parameter) {
+  for (const float value : parameter.value.to_vector()) EXPECT_EQ(value, 0) << parameter.name;
+}
+
 // Radford et al. 2019: what is added to the residual starts smaller with the depth.
 TEST(Gpt2, StartsAsPublished) {
   const Gpt2 model({.vocabulary = 200, .context = 100, .features = 40, .heads = 2, .depth = 8});
@@ -105,9 +109,37 @@ TEST(Gpt2, StartsAsPublished) {
     expect_deviation(block.mlp.fc2.weight, 0.005);
     for (const Linear* layer :
          {&block.attn.qkv, &block.attn.proj, &block.mlp.fc1, &block.mlp.fc2}) {
-      for (const float bias : layer->bias.value.to_vector()) EXPECT_EQ(bias, 0);
+      expect_zeros(layer->bias);
     }
   }
+}
+
+TEST(Vit, StartsAsTimms) {
+  const Vit model({.image = 64, .patch = 4, .features = 32, .heads = 2, .depth = 2, .classes = 3});
+  expect_deviation(model.cls_token, 1e-6);
+  expect_deviation(model.pos_embed, 0.02);
+  for (const auto& child : model.blocks.children()) {
+    const auto& block = dynamic_cast<const TransformerBlock&>(*child);
+    for (const Linear* layer :
+         {&block.attn.qkv, &block.attn.proj, &block.mlp.fc1, &block.mlp.fc2}) {
+      expect_deviation(layer->weight, 0.02);
+      expect_zeros(layer->bias);
+    }
+  }
+  expect_zeros(model.head.weight);
+  expect_zeros(model.head.bias);
+}
+
+// Uniform within sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+TEST(MultiheadAttention, StartsAsPyTorchs) {
+  const MultiheadAttention layer(48, 2);
+  const double bound = std::sqrt(6.0 / (48 + 3 * 48));
+  expect_deviation(layer.in_proj_weight, bound / std::sqrt(3));
+  for (const float value : layer.in_proj_weight.value.to_vector()) {
+    EXPECT_LE(std::abs(value), float(bound));
+  }
+  expect_zeros(layer.in_proj_bias);
+  expect_zeros(layer.out_proj.bias);
 }
 
 TEST(Embedding, APaddingRowStartsAtZero) {
