@@ -38,6 +38,7 @@ double evaluate(Gpt2& model, const Windows& windows, Device device) {
 
 void train(const Arguments& args) {
   check_can_save("char_gpt", args.save);
+  check_apart("char_gpt", args.text, args.save, "--save");
   random::manual_seed(args.seed);
   const Device device = choose_training_device("char_gpt", args.device);
   const std::string text = read_text(args.text);

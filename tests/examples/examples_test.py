@@ -303,6 +303,7 @@ class CharGpt(unittest.TestCase):
                 (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the prompt is 0x78"),
                 (["--weights", "text"], "text"),
                 (["--weights", "half.safetensors"], 'says that "heads" is 1.5, wanted a whole number from 1'),
+                (["text", "--save", "./text", "--steps", 1], "./text would be written over text"),
                 (["text", "--steps", "0"], "0 is no whole number")):
             result = self.run_it(*flags)
             self.assertNotEqual(result.returncode, 0, flags)
@@ -352,6 +353,8 @@ class Autoencoder(unittest.TestCase):
         for flags, text in ((["--code", 0], "--code: 0 is no whole number"),
                             (["--grid", "gone/rows.pgm"], "cannot write into gone"),
                             (["--save", "gone/weights"], "cannot write into gone"),
+                            (["--grid", "."], ". is not a file; name one with --grid FILE"),
+                            (["--grid", "same", "--save", "same", "--epochs", 1], "same would be written over same"),
                             (["--lr", "0"], "0 is no number above 0")):
             result = self.run_it(*flags)
             self.assertEqual(result.returncode, 1, flags)
