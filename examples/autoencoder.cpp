@@ -59,7 +59,8 @@ void draw(Autoencoder& model, const Mnist& data, Device device, const Arguments&
 
 void train(const Arguments& args) {
   check_can_save("autoencoder", args.save);
-  check_can_save("autoencoder", args.grid);
+  check_can_save("autoencoder", args.grid, "--grid");
+  check_apart("autoencoder", args.save, args.grid, "--grid");
   random::manual_seed(args.seed);
   const Mnist data = load_mnist(args.data);
   for (const std::string& warning : data.warnings) std::cerr << "autoencoder: " << warning << "\n";

@@ -162,18 +162,27 @@ inline TrainerCallbacks show_progress(int64_t epochs, int64_t samples, bool json
 }
 
 // A long training must not end at a folder that is not there, or at a path that is no file.
-inline void check_can_save(const std::string& program, const std::filesystem::path& path) {
+inline void check_can_save(const std::string& program, const std::filesystem::path& path,
+                           const std::string& option = "--save") {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0) {
     throw CheckpointError(
-        fmt::format("[{}] cannot write into {}; choose another place with --save FILE", program,
-                    folder.string()));
+        fmt::format("[{}] cannot write into {}; choose another place with {} FILE", program,
+                    folder.string(), option));
   }
   if (!path.has_filename() ||
       (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))) {
-    throw CheckpointError(
-        fmt::format("[{}] {} is not a file; name one with --save FILE", program, path.string()));
+    throw CheckpointError(fmt::format("[{}] {} is not a file; name one with {} FILE", program,
+                                      path.string(), option));
   }
+}
+
+// Nor may one file of a program take the place of another.
+inline void check_apart(const std::string& program, const std::filesystem::path& kept,
+                        const std::filesystem::path& path, const std::string& option) {
+  if (std::filesystem::weakly_canonical(kept) != std::filesystem::weakly_canonical(path)) return;
+  throw Error(fmt::format("[{}] {} would be written over {}; choose another place with {} FILE",
+                          program, path.string(), kept.string(), option));
 }
 
 // A number in the metadata of saved weights, if it is there.

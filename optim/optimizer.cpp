@@ -32,6 +32,11 @@ void check_optimizers(const char* owner, const std::vector<Optimizer*>& optimize
   }
   for (size_t i = 0; i < optimizers.size(); ++i) {
     if (!optimizers[i]) throw Error(fmt::format("[{}] optimizer {} is null", owner, i));
+    for (size_t j = 0; j < i; ++j) {
+      if (optimizers[j] != optimizers[i]) continue;
+      throw Error(
+          fmt::format("[{}] optimizers {} and {} are the same; name each once", owner, j, i));
+    }
   }
 }
 

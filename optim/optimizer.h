@@ -133,7 +133,8 @@ class Optimizer {
   bool strays_checked_ = false;
 };
 
-// Throws Error naming their owner for an empty list, and for one that is null.
+// Throws Error naming their owner for an empty list, for one that is null, and for one that is
+// there twice.
 void check_optimizers(const char* owner, const std::vector<Optimizer*>& optimizers);
 
 // Throws Error naming the optimizer unless low <= value <= high (and finite).

@@ -84,6 +84,7 @@ Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, Trai
     : model_(model), options_(checked(std::move(options))), optimizers_(std::move(optimizers)) {
   check_optimizers(optimizers_.size(), options_);
   const std::vector<Optimizer*> all = all_of(optimizers_);
+  adret::check_optimizers("Trainer", all);
   if (options_.loss_scale) {
     scaler_.emplace(*all[0], *options_.loss_scale);
   } else if (options_.non_finite != NonFinite::unguarded) {

@@ -95,8 +95,9 @@ class Trainer {
   Trainer(Module& model, Optimizer& optimizer, TrainerOptions options = {});
   // Steps are made in the order of the list:
   //   Trainer trainer(model, {{sgd, cosine_lr(...)}, {muon, cosine_lr(...)}}, {.epochs = 5});
-  // Throws Error for an empty list; for a schedule in the options, since each optimizer has its
-  // own; for a loss_scale, which is one optimizer's, with more than one.
+  // Throws Error for an empty list and for an optimizer that is there twice; for a schedule in the
+  // options, since each optimizer has its own; for a loss_scale, which is one optimizer's, with
+  // more than one.
   Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, TrainerOptions options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;

@@ -144,6 +144,11 @@ void WeightAverage::update(const Tensor& good) {
   const FunctionScope scope("weight average");
   const NoGrad no_grad;
   prepare();
+  if (good.defined() && (good.dtype() != DType::boolean || good.numel() != 1)) {
+    throw ShapeError(
+        fmt::format("[WeightAverage] good is {}; wanted one boolean, as a StepGuard gives",
+                    to_string(TensorView(good))));
+  }
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { prepare(); });
   for (const auto& [buffer, place, average, moved] : buffers_) {
     if (!moved) run(kernels::Copy{.x = buffer.tensor, .y = place});

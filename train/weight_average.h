@@ -44,7 +44,7 @@ class WeightAverage {
                 const WeightAverageOptions& options = {});
 
   // Throws Error while the averages are in the model. With `good`, a boolean scalar on the device
-  // (StepGuard::good), that is false nothing changes.
+  // (StepGuard::good), that is false nothing changes; ShapeError for any other tensor.
   void update(const Tensor& good = {});
   // Reads the device: waits for it.
   int64_t updates() const;

@@ -21,7 +21,8 @@ T mish_weight(T x) {
 template <class T>
 T mish_slope(T x) {
   const T w = mish_weight(x), t = w / (w + 2), rest = 2 / (w + 2);  // rest = 1 - t
-  return multiply_add(x * cpu::sigmoid(x), rest * (1 + t), t);
+  const T near = x > 20 ? T(20) : x;  // beyond, the rest times x is rounding
+  return multiply_add(near * cpu::sigmoid(near), rest * (1 + t), t);
 }
 
 template <class T>

@@ -95,7 +95,8 @@ __device__ inline A mish_weight(A x) {
 template <class A>
 __device__ inline A mish_slope(A x) {
   const A w = mish_weight(x), t = w / (w + 2), rest = 2 / (w + 2);  // rest = 1 - t
-  return fma(x * sigmoid(x), rest * (1 + t), t);
+  const A near = x > 20 ? A(20) : x;  // beyond, the rest times x is rounding
+  return fma(near * sigmoid(near), rest * (1 + t), t);
 }
 
 // log(1 + exp(alpha x)) / alpha, and x where alpha x is larger than the threshold.

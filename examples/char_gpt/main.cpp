@@ -3,6 +3,7 @@
 //
 //   char_gpt TEXT [--steps N] [--features N] [--depth N] ...
 //   char_gpt --weights FILE --prompt "Once"
+#include <cmath>
 #include <limits>
 
 #include "../command_line.h"
@@ -37,6 +38,7 @@ double evaluate(Gpt2& model, const Windows& windows, Device device) {
 
 void train(const Arguments& args) {
   check_can_save("char_gpt", args.save);
+  check_apart("char_gpt", args.text, args.save, "--save");
   random::manual_seed(args.seed);
   const Device device = choose_training_device("char_gpt", args.device);
   const std::string text = read_text(args.text);
@@ -79,8 +81,13 @@ void train(const Arguments& args) {
     const auto [inputs, next] = learned.random(args.batch);
     const Tensor loss = step(inputs.to(device), next.to(device));
     if ((i + 1) % args.every != 0 && i + 1 != args.steps) continue;
-    fmt::print("step {:5}  loss {:.4f}  held out {:.4f}\n{}\n\n", i + 1, loss.item(),
-               evaluate(model, tested, device), sample(model, alphabet, prompt, args.sample));
+    const double held_out_loss = evaluate(model, tested, device);
+    if (!std::isfinite(held_out_loss)) {  // of the weights that would be saved
+      throw Error(fmt::format(
+          "[char_gpt] at step {} the loss is not finite; train with a lower --lr", i + 1));
+    }
+    fmt::print("step {:5}  loss {:.4f}  held out {:.4f}\n{}\n\n", i + 1, loss.item(), held_out_loss,
+               sample(model, alphabet, prompt, args.sample));
     std::fflush(stdout);
   }
   save(speaker, args.save);

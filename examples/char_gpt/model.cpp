@@ -1,7 +1,11 @@
 // What the model says, and its file.
 #include "model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "../command_line.h"
@@ -58,7 +62,15 @@ Speaker load(const std::filesystem::path& path) {
   const Metadata metadata = read_tensors(path).metadata;
   const auto alphabet = metadata.find("alphabet");
   const auto size = [&](const char* key) {
-    return int64_t(examples::number_of("char_gpt", metadata, key).value_or(0));
+    const double number = examples::number_of("char_gpt", metadata, key).value_or(0);
+    if (number >= 1 && number <= std::numeric_limits<int32_t>::max() &&
+        number == std::floor(number)) {
+      return int64_t(number);
+    }
+    throw CheckpointError(fmt::format(
+        "[char_gpt] the weights' metadata says that \"{}\" is {}, wanted a whole number "
+        "from 1; use weights that this example saved",
+        key, number));
   };
   const Alphabet bytes(from_hex(alphabet == metadata.end() ? "" : alphabet->second));
   Speaker speaker{Gpt2({.vocabulary = bytes.size(),

@@ -11,6 +11,7 @@
 #include <adret/autograd/ops/norm.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/backend.h>
+#include <adret/core/compute_mode.h>
 #include <adret/core/error.h>
 #include <adret/core/memory_pool.h>
 #include <adret/core/random.h>
@@ -176,6 +177,26 @@ TEST(Checkpoint, DrawsTheSameNumbersWhateverHappenedInBetween) {
 TEST(Checkpoint, RefusesNoFunction) {
   expect_error<Error>([] { return checkpoint({}, {variable({4})}); },
                       "[checkpoint] the function is empty");
+}
+
+TEST(Checkpoint, RunsAgainInTheComputeModeOfTheForward) {
+  const Tensor x = variable({4});
+  std::vector<MathMode> modes;
+  Tensor y;
+  {
+    ComputeMode mode = compute_mode();
+    mode.math = MathMode::tf32;
+    const ComputeModeScope fast(mode);
+    y = checkpoint(
+        [&modes](const Tensor& in) {
+          modes.push_back(compute_mode().math);
+          return tanh(in) * in;
+        },
+        x);
+  }
+  (void)gradients(y, {x});
+  EXPECT_EQ(modes, (std::vector<MathMode>{MathMode::tf32, MathMode::tf32}));
+  EXPECT_EQ(compute_mode().math, MathMode::exact);
 }
 
 TEST(Checkpoint, RefusesAFunctionThatDiffers) {

@@ -36,6 +36,15 @@ TEST(ExtremeGradients, HypotDoesNotOverflowIn16Bits) {
   EXPECT_NEAR(gradient(hypot(a, b), a, 1024)[0], 614.4, 1);
 }
 
+// tanh(softplus(x)) is 1 but for rounding from 20 on, which must not be multiplied with x.
+TEST(ExtremeGradients, MishIsTheIdentityFarOut) {
+  const Values far{25, 1e18, 1e30, std::numeric_limits<double>::infinity()};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = leaf(far, dtype);
+    for (const double slope : gradient(mish(x), x)) EXPECT_NEAR(slope, 1, 1e-6);
+  }
+}
+
 TEST(ExtremeGradients, TheSlopeOfPreluHasNoPartInPositiveInfinity) {
   const Tensor x = Tensor::from(Values{std::numeric_limits<double>::infinity(), -2}, {2});
   const Tensor slope = leaf({0.25}, DType::f64);

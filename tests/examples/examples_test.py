@@ -16,6 +16,9 @@ import unittest
 import zlib
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "golden"))
+import safetensors_file  # noqa: E402
+
 PROGRAMS = Path(sys.argv.pop()).resolve()
 LIBRARIES = PROGRAMS.parent  # of the same build
 FAKE_PLUGINS = LIBRARIES / "tests/plugins"
@@ -270,6 +273,14 @@ class CharGpt(unittest.TestCase):
                            "--temperature", 0.1)
         self.assertEqual(says.stdout, "45678901234567890123456\n"[:23] + "\n", says.stderr)
 
+    def test_training_that_diverges_is_an_error_and_leaves_the_weights(self):
+        self.train(steps=1)
+        before = (self.folder / "char_gpt.safetensors").read_bytes()
+        result = self.run_it(self.text, *self.SIZES, "--steps", 10, "--lr", "1e30")
+        self.assertNotEqual(result.returncode, 0, result.stdout)
+        self.assertIn("at step 10 the loss is not finite; train with a lower --lr", result.stderr)
+        self.assertEqual((self.folder / "char_gpt.safetensors").read_bytes(), before)
+
     def test_the_same_seed_gives_the_same_samples(self):
         first = self.train(steps=10)
         self.assertEqual(first.stdout, self.train(steps=10).stdout)
@@ -279,6 +290,8 @@ class CharGpt(unittest.TestCase):
         (self.folder / "short").write_bytes(b"abc")
         (self.folder / "empty").write_bytes(b"")
         self.train(steps=1)
+        tensors, metadata = safetensors_file.read(self.folder / "char_gpt.safetensors")
+        safetensors_file.write(self.folder / "half.safetensors", tensors, {**metadata, "heads": "1.5"})
         for flags, text in (
                 (["none"], "none cannot be read"),
                 (["empty"], "empty is empty"),
@@ -289,6 +302,8 @@ class CharGpt(unittest.TestCase):
                 (["."], ". cannot be read"),
                 (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the prompt is 0x78"),
                 (["--weights", "text"], "text"),
+                (["--weights", "half.safetensors"], 'says that "heads" is 1.5, wanted a whole number from 1'),
+                (["text", "--save", "./text", "--steps", 1], "./text would be written over text"),
                 (["text", "--steps", "0"], "0 is no whole number")):
             result = self.run_it(*flags)
             self.assertNotEqual(result.returncode, 0, flags)
@@ -338,6 +353,8 @@ class Autoencoder(unittest.TestCase):
         for flags, text in ((["--code", 0], "--code: 0 is no whole number"),
                             (["--grid", "gone/rows.pgm"], "cannot write into gone"),
                             (["--save", "gone/weights"], "cannot write into gone"),
+                            (["--grid", "."], ". is not a file; name one with --grid FILE"),
+                            (["--grid", "same", "--save", "same", "--epochs", 1], "same would be written over same"),
                             (["--lr", "0"], "0 is no number above 0")):
             result = self.run_it(*flags)
             self.assertEqual(result.returncode, 1, flags)

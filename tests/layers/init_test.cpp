@@ -223,6 +223,7 @@ TEST(Init, TruncatedNormalHasItsBoundsAndMoments) {
   expect_truncated({.std = 0.02, .low = -0.01, .high = 0.05});
   expect_truncated({.low = 4, .high = 5});  // tails
   expect_truncated({.low = -9, .high = -8});
+  expect_truncated({.low = 8, .high = 9});  // where the distribution function is 1
   expect_error<Error>([] { return init::trunc_normal_(Tensor::empty({1}), {.low = 3}), 0; },
                       "[trunc_normal_] wants a std above 0 and low below high, got 1, 3 and 2");
 }

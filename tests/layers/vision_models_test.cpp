@@ -10,6 +10,9 @@
 #include <adret/layers/summary.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "tests/support/expect_error.h"
 #include "tests/support/hashed.h"
 
@@ -93,6 +96,47 @@ TEST(VisionModels, TakeImagesOfOtherSizesAndClasses) {
   Vgg vgg({1, 1, 1, 1, 1}, {.classes = 7});
   vgg.eval();
   EXPECT_EQ(vgg(Tensor::zeros({1, 64, 32, 3})).shape(), (Shape{1, 7}));
+}
+
+// Within five standard errors of a normal's deviation.
+void expect_deviation(const std::string& name, const Tensor& weight, double expected) {
+  double squares = 0;
+  for (const float value : weight.to_vector()) squares += double(value) * value;
+  const auto count = double(weight.numel());
+  EXPECT_NEAR(std::sqrt(squares / count), expected, 5 * expected / std::sqrt(2 * count)) << name;
+}
+
+// Normal, of variance 2 / fan (He et al. 2015).
+void expect_kaiming_convolutions(Module& model, init::FanMode fan) {
+  int found = 0;
+  for (const auto& [name, module] : model.named_modules()) {
+    const auto* const conv = dynamic_cast<const Conv2d*>(module);
+    if (!conv) continue;
+    ++found;
+    const Shape& shape = conv->weight.value.shape();  // (O, KH, KW, I / groups)
+    const int64_t channels = fan == init::FanMode::in ? shape[3] : shape[0];
+    expect_deviation(name, conv->weight.value,
+                     std::sqrt(2 / double(channels * shape[1] * shape[2])));
+  }
+  EXPECT_GT(found, 0);
+}
+
+TEST(VisionModels, StartAsTorchvisions) {
+  DenseNet densenet({1, 1, 1, 1}, {.growth = 8, .channels = 24});
+  expect_kaiming_convolutions(densenet, init::FanMode::in);
+  ResNet resnet({.blocks = {1, 1, 1, 1}});
+  expect_kaiming_convolutions(resnet, init::FanMode::out);
+  MobileNetV2 mobilenet;
+  expect_kaiming_convolutions(mobilenet, init::FanMode::out);
+  int linears = 0;
+  for (const auto& [name, module] : mobilenet.named_modules()) {
+    const auto* const linear = dynamic_cast<const Linear*>(module);
+    if (!linear) continue;
+    ++linears;
+    expect_deviation(name, linear->weight.value, 0.01);
+    for (const float bias : linear->bias.value.to_vector()) EXPECT_EQ(bias, 0) << name;
+  }
+  EXPECT_EQ(linears, 1);
 }
 
 TEST(VisionModels, RefuseWhatTheirPapersDoNotHave) {

@@ -442,6 +442,11 @@ TEST(StepGuard, SaysWhatIsWrong) {
         StepGuard(net, std::vector<Optimizer*>{&optimizer, nullptr});
       },
       "[StepGuard] optimizer 1 is null");
+  expect_error<Error>(
+      [&] {
+        StepGuard(net, std::vector<Optimizer*>{&optimizer, &optimizer});
+      },
+      "[StepGuard] optimizers 0 and 1 are the same; name each once");
   StepGuard guard(net, optimizer);
   expect_error<ShapeError>([&] { return guard.add_loss(Tensor::ones({2})), 0; },
                            "[StepGuard] the loss is (2,) f32 cpu; wanted one floating element");

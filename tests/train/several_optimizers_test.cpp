@@ -158,10 +158,13 @@ TEST(SeveralOptimizers, MayBeOneWithItsGradientsClipped) {
   EXPECT_NEAR(model.left.value.item(), 1 - (1 + 2 + 3) * 1e-3 * 0.70710678, 1e-6);
 }
 
-TEST(SeveralOptimizers, RefuseAnEmptyListAndAScheduleInTheOptions) {
+TEST(SeveralOptimizers, RefuseAnEmptyListOneNamedTwiceAndAScheduleInTheOptions) {
   TwoOptimizers two;
   EXPECT_EQ(thrown<Error>([&] { Trainer(two.model, std::vector<ScheduledOptimizer>()); }),
             "[Trainer] the list of optimizers is empty; give at least one");
+  const std::vector<ScheduledOptimizer> twice{two.list()[0], two.list()[0]};
+  EXPECT_EQ(thrown<Error>([&] { Trainer(two.model, twice, {.non_finite = NonFinite::unguarded}); }),
+            "[Trainer] optimizers 0 and 1 are the same; name each once");
   EXPECT_EQ(
       thrown<Error>([&] { Trainer(two.model, two.list(), {.schedule = constant_lr(0.1)}); }),
       "[Trainer] the options have a schedule beside a list of optimizers, each of which has its "

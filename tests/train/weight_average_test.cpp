@@ -208,6 +208,23 @@ TEST(WeightAverage, RefusesUpdatesAndScopesWhileItIsInTheModel) {
             "[AveragedWeights] the averages are in the model already; one scope at a time");
 }
 
+// Else the table of what is averaged would be written over, for this update and all after it.
+TEST(WeightAverage, WantsOneBooleanThatSaysWhetherAStepIsGood) {
+  Vector model;
+  Sgd optimizer(model, {.lr = 1});
+  WeightAverage average(model, optimizer, {.decay = 0.5, .warm_up = false});
+  EXPECT_EQ(
+      thrown<ShapeError>([&] { average.update(Tensor::zeros({3}, {.dtype = DType::boolean})); }),
+      "[WeightAverage] good is (3,) boolean cpu; wanted one boolean, as a StepGuard gives");
+  EXPECT_EQ(thrown<ShapeError>([&] { average.update(Tensor::ones({})); }),
+            "[WeightAverage] good is () f32 cpu; wanted one boolean, as a StepGuard gives");
+  EXPECT_EQ(average.updates(), 0);
+  fill(model.weight.value, 3);
+  average.update(Tensor::ones({}, {.dtype = DType::boolean}));
+  const AveragedWeights averaged(average);
+  EXPECT_EQ(floats(model.weight.value), (std::vector<float>{2, 2.5}));
+}
+
 // -- the trainer ----------------------------------------------------------------------------------
 
 TensorDataset images() {
