@@ -50,6 +50,8 @@
 #include <adret/core/decorators/shadow.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/mix_images.h>
+#include <adret/core/kernels/scan.h>
 #include <adret/core/memory_pool.h>
 #include <adret/core/random.h>
 #include <adret/core/scope.h>

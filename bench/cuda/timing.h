@@ -44,17 +44,17 @@ inline void check(cudaError_t status, const char* call) {
 }
 #define ADRET_BENCH_CHECK(call) ::adret::bench::check((call), #call)
 
+struct StreamReader {
+  static constexpr const char* name = "stream_reader";
+  cudaStream_t* stream;
+  bool operator==(const StreamReader&) const = default;
+  void run_cpu(const CustomCall&) const {}
+  void run_cuda(const CustomCall&, void* compute) const {
+    *stream = static_cast<cudaStream_t>(compute);
+  }
+};
 // The stream that the backend launches on.
 inline cudaStream_t compute_stream() {
-  struct StreamReader {
-    static constexpr const char* name = "stream_reader";
-    cudaStream_t* stream;
-    bool operator==(const StreamReader&) const = default;
-    void run_cpu(const CustomCall&) const {}
-    void run_cuda(const CustomCall&, void* compute) const {
-      *stream = static_cast<cudaStream_t>(compute);
-    }
-  };
   cudaStream_t stream = nullptr;
   run_custom(StreamReader{&stream}, {}, {empty_tensor({1}, DType::f32)});
   return stream;

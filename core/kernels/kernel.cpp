@@ -330,7 +330,6 @@ double AttentionForward::flops() const { return attention_flops(q, keys(), atten
 double AttentionBackward::flops() const {
   return 2.5 * attention_flops(q, keys(), attention.causal);
 }
-std::string Scan::params() const { return fmt::format("dim {}{}", dim, reverse ? " reverse" : ""); }
 std::string Matmul::params() const {
   return fmt::format("transpose_a {} transpose_b {} accumulate {}{}", transpose_a, transpose_b,
                      accumulate, suffix(math));
@@ -412,14 +411,6 @@ std::string to_string(const ResampleParams& params) {
   return std::string(to_string(params.mode)) + (params.align_corners ? " align_corners" : "");
 }
 std::string ResampleImages::params() const { return fmt::format("dim {}", dim); }
-std::string JitterColors::params() const {
-  const auto range = [](const std::array<int32_t, 2>& r) {
-    return fmt::format("{:.4g}..{:.4g}", r[0] * 0x1p-16, r[1] * 0x1p-16);
-  };
-  return fmt::format("{} brightness {} contrast {} saturation {} hue {}", draw(key),
-                     range(jitter.brightness), range(jitter.contrast), range(jitter.saturation),
-                     range(jitter.hue));
-}
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
 std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
 std::string UpdateLossScale::params() const {
