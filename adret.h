@@ -50,6 +50,8 @@
 #include <adret/core/decorators/shadow.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/mix_images.h>
+#include <adret/core/kernels/scan.h>
 #include <adret/core/memory_pool.h>
 #include <adret/core/random.h>
 #include <adret/core/scope.h>
@@ -126,3 +128,6 @@
 #include <adret/train/update_batch_norm.h>
 #include <adret/train/weight_average.h>
 #include <adret/train/weights.h>
+#if defined(__CUDACC__)
+#include <adret/core/cuda_part.h>
+#endif

@@ -138,8 +138,10 @@ class Engine {
     const std::vector<Tensor> kept = state.keep ? state.pending : std::vector<Tensor>();
     const std::vector<Tensor> gradients = node.backward(state.pending);
     if (gradients.size() != node.edges_.size()) {
-      throw Error(fmt::format("[{}] backward returned {} gradients for {} inputs", node.name(),
-                              gradients.size(), node.edges_.size()));
+      throw Error(
+          fmt::format("[{}] backward returned {} gradients for {} inputs; return one for each, "
+                      "undefined where it needs none",
+                      node.name(), gradients.size(), node.edges_.size()));
     }
     for (size_t i = 0; i < gradients.size(); ++i) {
       const Edge& edge = node.edges_[i];
@@ -157,7 +159,8 @@ class Engine {
         gradient.device() == spec.device)
       return;
     throw ShapeError(
-        fmt::format("[{}] backward returned a gradient {} for input {}, which is {} {} {}",
+        fmt::format("[{}] backward returned a gradient {} for input {}, which is {} {} {}; a "
+                    "gradient is like its input",
                     node.name(), to_string(TensorView(gradient)), input, to_string(spec.shape),
                     adret::name(spec.dtype), to_string(spec.device)));
   }

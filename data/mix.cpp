@@ -1,6 +1,6 @@
 // What a mixed batch is made of, drawn on the host, and the call of its kernel.
 #include <adret/core/error.h>
-#include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/mix_images.h>
 #include <adret/core/random.h>
 #include <adret/data/mix.h>
 #include <fmt/core.h>
@@ -121,12 +121,10 @@ void mix(Batch& batch, const MixOptions& options, const kernels::MixWords& mixed
   const Tensor y =
       Tensor::empty(batch.inputs.shape(), {.dtype = batch.inputs.dtype(), .device = device});
   const Tensor targets = Tensor::empty({count, options.num_classes}, {.device = device});
-  run(kernels::MixImages{.x = batch.inputs,
-                         .labels = batch.targets,
-                         .partners = table.alias({count}, sizeof(kernels::MixWords)),
-                         .words = table.alias({kernels::mix_words}),
-                         .y = y,
-                         .targets = targets});
+  const Tensor partner_table = table.alias({count}, sizeof(kernels::MixWords)),
+               word_table = table.alias({kernels::mix_words});
+  run_custom(kernels::MixImages{}, {batch.inputs, batch.targets, partner_table, word_table},
+             {y, targets});
   batch.inputs = y;
   batch.targets = targets;
 }

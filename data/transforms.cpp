@@ -282,12 +282,9 @@ Tensor ColorJitter::operator()(const Tensor& images, const SampleIds& samples) c
   }
   check_device("color_jitter", images, samples);
   const Tensor y = Tensor::empty(images.shape(), {.dtype = DType::u8, .device = images.device()});
-  run(kernels::JitterColors{.x = images,
-                            .ids = samples.ids,
-                            .epoch = samples.epoch,
-                            .y = y,
-                            .key = {.seed = seed_, .stream = RandomStream::augment},
-                            .jitter = params_});
+  run_custom(kernels::JitterColors{.key = {.seed = seed_, .stream = RandomStream::augment},
+                                   .jitter = params_},
+             {images, samples.ids, samples.epoch}, {y});
   return y;
 }
 

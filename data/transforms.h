@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adret/core/kernels/image.h>
+#include <adret/core/kernels/jitter_colors.h>
 #include <adret/core/size2.h>
 #include <adret/data/dataset.h>
 

@@ -4,7 +4,7 @@
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
 #include <adret/autograd/saved_tensor.h>
-#include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/scan.h>
 
 namespace adret {
 namespace {
@@ -59,10 +59,7 @@ struct ScanBackward final : Node {
 
 Tensor scan(const char* function, const Tensor& a, const Tensor& b, const Way& way) {
   Tensor y = empty_like(a.defined() ? a : b);
-  kernels::Scan call{.y = y, .dim = way.dim, .reverse = way.reverse};
-  if (a.defined()) call.a = a;
-  if (b.defined()) call.b = b;
-  run(call);
+  run_custom(kernels::Scan{.dim = way.dim, .reverse = way.reverse}, {a, b}, {y});
   record<ScanBackward>({y}, {a, b}, function, a, b, y, way);
   return y;
 }

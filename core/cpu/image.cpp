@@ -5,7 +5,6 @@
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/vector.h>
 #include <adret/core/cpu/workspace.h>
-#include <adret/core/kernels/color_plan.h>
 #include <adret/core/kernels/image_plan.h>
 #include <adret/core/thread_pool.h>
 
@@ -241,74 +240,6 @@ void resample_columns(const ResampleImages& call) {
                });
 }
 
-// -- colours -------------------------------------------------------------------------------------
-
-Rgb pixel_at(const uint8_t* p) { return {p[0], p[1], p[2]}; }
-
-void jitter(const JitterColors& call, const SampleWords& words, const uint8_t* x, uint8_t* y,
-            int64_t pixels) {
-  JitterPlan plan = plan_colors(call.jitter, words);
-  if (plan.needs_mean()) {
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < pixels; ++i) {
-      sum += uint64_t(gray_level(apply_colors(plan, pixel_at(x + 3 * i), true)));
-    }
-    plan.mean = mean_level(sum, uint64_t(pixels));
-  }
-  for (int64_t i = 0; i < pixels; ++i) {
-    const Rgb p = apply_colors(plan, pixel_at(x + 3 * i), false);
-    y[3 * i] = uint8_t(p.r);
-    y[3 * i + 1] = uint8_t(p.g);
-    y[3 * i + 2] = uint8_t(p.b);
-  }
-}
-
-// -- mixing --------------------------------------------------------------------------------------
-
-constexpr double share_unit = 0x1p-24;
-
-template <class T>
-void mix_image(const MixImages& call, const MixWords& words, int64_t i) {
-  using A = Computed<T>;
-  const int64_t h = call.x.shape[1], w = call.x.shape[2], channels = call.x.shape[3];
-  const T* x = call.x.as<T>() + i * h * w * channels;
-  const T* partner = call.x.as<T>() + call.partners.as<int64_t>()[i] * h * w * channels;
-  T* y = call.y.as<T>() + i * h * w * channels;
-  const A kept = A(double(words.kept) * share_unit);
-  for (int64_t row = 0; row < h; ++row) {
-    const bool crosses = row >= words.top && row < words.bottom;
-    for (int64_t column = 0; column < w; ++column) {
-      const bool within = crosses && column >= words.left && column < words.right;
-      const int64_t first = (row * w + column) * channels;
-      for (int64_t e = first; e < first + channels; ++e) {
-        const A own = A(x[e]), other = A(partner[e]);
-        y[e] = within ? partner[e] : kept == 1 ? x[e] : T(std::fma(kept, own - other, other));
-      }
-    }
-  }
-}
-
-template <class Target>
-void mix_targets(const MixImages& call, const MixWords& words, int64_t i) {
-  const int64_t classes = call.targets.shape[1];
-  const auto label_of = [&](int64_t sample) {
-    return call.labels.dtype == DType::i32 ? int64_t(call.labels.as<int32_t>()[sample])
-                                           : call.labels.as<int64_t>()[sample];
-  };
-  const int64_t own = label_of(i), other = label_of(call.partners.as<int64_t>()[i]);
-  Target* row = call.targets.as<Target>() + i * classes;
-  if (own < 0 || own >= classes || other < 0 || other >= classes) {
-    std::fill_n(row, classes, std::numeric_limits<Target>::quiet_NaN());
-    return;
-  }
-  const int64_t whole = int64_t(1) << 24;
-  for (int64_t c = 0; c < classes; ++c) {
-    const int64_t share =
-        (c == own ? words.target_kept : 0) + (c == other ? whole - words.target_kept : 0);
-    row[c] = Target(double(share) * share_unit);
-  }
-}
-
 }  // namespace
 
 void run(const kernels::AugmentImages& call) {
@@ -332,40 +263,6 @@ void run(const kernels::ResampleImages& call) {
     case 3: return resample_rows<3>(call);
     default: return resample_rows<4>(call);
   }
-}
-
-void run(const kernels::JitterColors& call) {
-  if (call.y.numel() == 0) return;
-  const int64_t images = call.x.shape[0], pixels = call.x.shape[1] * call.x.shape[2];
-  const auto key = philox_key(call.key);
-  const int64_t epoch = call.epoch.defined() ? *call.epoch.as<int64_t>() : 0;
-  parallel_for(images, items_per_chunk(memory_grain, 8 * pixels), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t id = call.ids.defined() ? call.ids.as<int64_t>()[i] : 0;
-      jitter(call, SampleWords(key[0], key[1], call.key.call, id, epoch),
-             call.x.as<uint8_t>() + 3 * i * pixels, call.y.as<uint8_t>() + 3 * i * pixels, pixels);
-    }
-  });
-}
-
-void run(const kernels::MixImages& call) {
-  const int64_t images = call.x.shape[0];
-  if (images == 0) return;
-  const MixWords words = *call.words.as<MixWords>();
-  dispatch_all_floats(call.x.dtype, call.name, [&](auto zero) {
-    using T = decltype(zero);
-    parallel_for(images, items_per_chunk(memory_grain, call.x.numel() / images),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     mix_image<T>(call, words, i);
-                     if (call.targets.dtype == DType::f64) {
-                       mix_targets<double>(call, words, i);
-                     } else {
-                       mix_targets<float>(call, words, i);
-                     }
-                   }
-                 });
-  });
 }
 
 }  // namespace adret::cpu

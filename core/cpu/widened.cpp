@@ -22,8 +22,7 @@ bool takes_16_bits(const K&) {
                    kernels::Permute, kernels::CopyRuns, kernels::Gather, kernels::Remap,
                    kernels::RandomUniform, kernels::RandomNormal, kernels::DropoutForward,
                    kernels::DropoutBackward, kernels::MuonDirection, kernels::MuonStep,
-                   kernels::AugmentImages, kernels::MixImages, kernels::Arange, kernels::Select,
-                   kernels::Custom>;
+                   kernels::AugmentImages, kernels::Arange, kernels::Select, kernels::Custom>;
 }
 bool takes_16_bits(const kernels::Binary& call) { return is_comparison(call.op); }
 bool takes_16_bits(const kernels::Scatter& call) {

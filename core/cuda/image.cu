@@ -2,7 +2,6 @@
 #include <adret/core/cuda/fast_divisor.h>
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
-#include <adret/core/kernels/color_plan.h>
 #include <adret/core/kernels/image_plan.h>
 
 namespace adret::cuda {
@@ -130,130 +129,6 @@ __global__ void resample_images(const uint8_t* x, const int32_t* weights, uint8_
   }
 }
 
-// -- colours -------------------------------------------------------------------------------------
-
-struct Jittering {
-  JitterParams params;
-  uint32_t key[2], call;
-};
-
-__device__ inline Rgb pixel_at(const uint8_t* p) { return {p[0], p[1], p[2]}; }
-
-// Block i jitters image i: once through it for the mean gray level, once for the result.
-__global__ void jitter_colors(const uint8_t* x, const int64_t* ids, const int64_t* epoch,
-                              uint8_t* y, int64_t pixels,
-                              const __grid_constant__ Jittering jittering) {
-  begin_kernel();
-  __shared__ JitterPlan plan;
-  __shared__ unsigned long long sum;
-  if (threadIdx.x == 0) {
-    const int64_t id = ids ? ids[blockIdx.x] : 0;
-    plan = plan_colors(jittering.params, SampleWords(jittering.key[0], jittering.key[1],
-                                                     jittering.call, id, epoch ? *epoch : 0));
-    sum = 0;
-  }
-  __syncthreads();
-  const uint8_t* const from = x + int64_t(blockIdx.x) * pixels * 3;
-  uint8_t* const to = y + int64_t(blockIdx.x) * pixels * 3;
-  if (plan.needs_mean()) {
-    unsigned long long part = 0;
-    for (int64_t i = threadIdx.x; i < pixels; i += blockDim.x) {
-      part += unsigned(gray_level(apply_colors(plan, pixel_at(from + 3 * i), true)));
-    }
-    atomicAdd(&sum, part);  // of integers: the same in any order
-    __syncthreads();
-    if (threadIdx.x == 0) plan.mean = mean_level(sum, uint64_t(pixels));
-    __syncthreads();
-  }
-  for (int64_t i = threadIdx.x; i < pixels; i += blockDim.x) {
-    const Rgb p = apply_colors(plan, pixel_at(from + 3 * i), false);
-    to[3 * i] = uint8_t(p.r);
-    to[3 * i + 1] = uint8_t(p.g);
-    to[3 * i + 2] = uint8_t(p.b);
-  }
-}
-
-// -- mixing --------------------------------------------------------------------------------------
-
-struct Mixing {
-  FastDivisor by_channels, by_width;
-  int32_t channels, width;
-  uint32_t elements;  // of an image
-};
-
-// Block (i, part) mixes its part of image i, `n` elements at a time.
-template <class T, int n>
-__global__ void mix_images(const T* x, const int64_t* partners, const MixWords* words, T* y,
-                           Mixing mixing) {
-  begin_kernel();
-  using A = Accumulator<T>;
-  const MixWords word = *words;
-  const A kept = A(word.kept) * A(0x1p-24);
-  const T* const own = x + int64_t(blockIdx.x) * mixing.elements;
-  const T* const other = x + partners[blockIdx.x] * mixing.elements;
-  T* const out = y + int64_t(blockIdx.x) * mixing.elements;
-  const uint32_t step = gridDim.y * blockDim.x * n;
-  for (uint32_t first = (blockIdx.y * blockDim.x + threadIdx.x) * n; first < mixing.elements;
-       first += step) {
-    const uint32_t pixel = mixing.by_channels.quotient(first);
-    int32_t c = int32_t(first - pixel * uint32_t(mixing.channels));
-    int32_t row = int32_t(mixing.by_width.quotient(pixel));
-    int32_t column = int32_t(pixel) - row * mixing.width;
-    const auto from_own = *reinterpret_cast<const Vector<T, n>*>(own + first);
-    const auto from_other = *reinterpret_cast<const Vector<T, n>*>(other + first);
-    Vector<T, n> values;
-#pragma unroll
-    for (int k = 0; k < n; ++k) {
-      if (k > 0 && ++c == mixing.channels) {
-        c = 0;
-        if (++column == mixing.width) {
-          column = 0;
-          ++row;
-        }
-      }
-      const bool within =
-          row >= word.top && row < word.bottom && column >= word.left && column < word.right;
-      const A a = widen(from_own.at[k]), b = widen(from_other.at[k]);
-      values.at[k] = within      ? from_other.at[k]
-                     : kept == 1 ? from_own.at[k]
-                                 : narrow<T>(fma(kept, a - b, b));
-    }
-    *reinterpret_cast<Vector<T, n>*>(out + first) = values;
-  }
-}
-
-template <class Target, class Label>
-__global__ void mix_targets(const Label* labels, const int64_t* partners, const MixWords* words,
-                            Target* targets, int64_t classes, int64_t count) {
-  begin_kernel();
-  const int64_t kept = words->target_kept, whole = int64_t(1) << 24;
-  for (int64_t i = first_item(); i < count; i += all_threads()) {
-    const int64_t sample = i / classes, c = i - sample * classes;
-    const int64_t own = int64_t(labels[sample]), other = int64_t(labels[partners[sample]]);
-    if (own < 0 || own >= classes || other < 0 || other >= classes) {
-      targets[i] = Target(NAN);
-    } else {
-      const int64_t share = (c == own ? kept : 0) + (c == other ? whole - kept : 0);
-      targets[i] = Target(share) * Target(0x1p-24);
-    }
-  }
-}
-
-template <class T, int n>
-void mix_in(const Context& context, const MixImages& call, const Mixing& mixing) {
-  launch(context, mix_images<T, n>, grid_by_image(call.x.shape[0], mixing.elements, n),
-         call.x.as<const T>(), call.partners.as<const int64_t>(), call.words.as<const MixWords>(),
-         call.y.as<T>(), mixing);
-}
-
-template <class Target, class Label>
-void mix_targets_of(const Context& context, const MixImages& call) {
-  const int64_t count = call.targets.numel();
-  launch(context, mix_targets<Target, Label>, grid_for(context, count),
-         call.labels.as<const Label>(), call.partners.as<const int64_t>(),
-         call.words.as<const MixWords>(), call.targets.as<Target>(), call.targets.shape[1], count);
-}
-
 }  // namespace
 
 void run(Context& context, const kernels::AugmentImages& call) {
@@ -297,45 +172,6 @@ void run(Context& context, const kernels::ResampleImages& call) {
            Divisor(Index(call.y.shape[call.dim])), call.x.shape[call.dim], call.weights.shape[1],
            Index(count));
   });
-}
-
-void run(Context& context, const kernels::JitterColors& call) {
-  if (call.y.numel() == 0) return;
-  const auto key = philox_key(call.key);
-  const Jittering jittering{.params = call.jitter, .key = {key[0], key[1]}, .call = call.key.call};
-  launch(context, jitter_colors,
-         Grid{.blocks = dim3(unsigned(call.x.shape[0])), .threads = block_threads},
-         call.x.as<const uint8_t>(), call.ids.as<const int64_t>(), call.epoch.as<const int64_t>(),
-         call.y.as<uint8_t>(), call.x.shape[1] * call.x.shape[2], jittering);
-}
-
-void run(Context& context, const kernels::MixImages& call) {
-  const int64_t images = call.x.shape[0];
-  if (call.y.numel() > 0) {
-    const Mixing mixing{.by_channels = FastDivisor(uint32_t(call.x.shape[3])),
-                        .by_width = FastDivisor(uint32_t(call.x.shape[2])),
-                        .channels = int32_t(call.x.shape[3]),
-                        .width = int32_t(call.x.shape[2]),
-                        .elements = uint32_t(call.x.numel() / images)};
-    dispatch_float(call.x.dtype, call.name, [&](auto zero) {
-      using T = decltype(zero);
-      constexpr int n = 16 / int(sizeof(T));
-      if (aligned_16(call.x.as<T>(), call.y.as<T>()) && mixing.elements % n == 0) {
-        mix_in<T, n>(context, call, mixing);
-      } else {
-        mix_in<T, 1>(context, call, mixing);
-      }
-    });
-  }
-  if (call.targets.numel() == 0) return;
-  const bool wide = call.targets.dtype == DType::f64;
-  if (call.labels.dtype == DType::i32) {
-    wide ? mix_targets_of<double, int32_t>(context, call)
-         : mix_targets_of<float, int32_t>(context, call);
-  } else {
-    wide ? mix_targets_of<double, int64_t>(context, call)
-         : mix_targets_of<float, int64_t>(context, call);
-  }
 }
 
 }  // namespace adret::cuda

@@ -1,8 +1,10 @@
 // Running sums, running products and linear recurrences: a thread for each line when there are
 // many, else a block.
-#include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/launch.h>
+#include <adret/core/cuda/multiprocessors.h>
 #include <adret/core/cuda/team.h>
+#include <adret/core/cuda_part.h>
+#include <adret/core/kernels/scan.h>
 
 #include <type_traits>
 
@@ -152,31 +154,42 @@ __global__ void __launch_bounds__(threads) scan_by_blocks(Lines<Map, T> lines) {
 }
 
 template <class Map, class T>
-void run_in(const Context& context, const kernels::Scan& call) {
-  const int64_t length = call.y.shape[call.dim], count = call.y.numel() / length;
+void run_in(const kernels::Scan& scan, const CustomCall& call, cudaStream_t stream) {
+  const TensorView& y = call.outputs[0];
+  const int64_t length = y.shape[scan.dim], count = y.numel() / length;
   int64_t inner = 1;
-  for (int d = call.dim + 1; d < call.y.shape.rank(); ++d) inner *= call.y.shape[d];
-  const Lines<Map, T> lines{call.a.as<T>(), call.b.as<T>(), call.y.as<T>(), count,
-                            length,         inner,          call.reverse};
+  for (int d = scan.dim + 1; d < y.shape.rank(); ++d) inner *= y.shape[d];
+  const Lines<Map, T> lines{call.inputs[0].as<T>(),
+                            call.inputs[1].as<T>(),
+                            y.as<T>(),
+                            count,
+                            length,
+                            inner,
+                            scan.reverse};
   // Neighbouring threads read neighbouring elements only when lines lie side by side.
   if (length <= 16 || (inner >= 32 && count >= 4096)) {
-    return launch(context, scan_by_threads<Map, T>, grid_for(context, count), lines);
+    const int64_t most = int64_t(multiprocessors()) * (2048 / threads) * 8;
+    const auto blocks = unsigned(std::min(divide_up(count, threads), most));
+    scan_by_threads<Map, T><<<blocks, threads, 0, stream>>>(lines);
+    return;
   }
-  const int64_t most = int64_t(context.multiprocessors()) * 64;
-  launch(context, scan_by_blocks<Map, T>,
-         {.blocks = unsigned(std::min(count, most)), .threads = threads}, lines);
+  const int64_t most = int64_t(multiprocessors()) * 64;
+  scan_by_blocks<Map, T><<<unsigned(std::min(count, most)), threads, 0, stream>>>(lines);
 }
 
-}  // namespace
-
-void run(Context& context, const kernels::Scan& call) {
-  if (call.y.numel() == 0) return;
-  dispatch_float(call.y.dtype, call.name, [&](auto zero) {
+void run(const kernels::Scan& scan, const CustomCall& call, cudaStream_t stream) {
+  const TensorView& y = call.outputs[0];
+  if (y.numel() == 0) return;
+  dispatch_float(y.dtype, scan.name, [&](auto zero) {
     using T = decltype(zero);
-    if (!call.a.defined()) return run_in<Sum, T>(context, call);
-    if (!call.b.defined()) return run_in<Product, T>(context, call);
-    run_in<Affine, T>(context, call);
+    if (!call.inputs[0].defined()) return run_in<Sum, T>(scan, call, stream);
+    if (!call.inputs[1].defined()) return run_in<Product, T>(scan, call, stream);
+    run_in<Affine, T>(scan, call, stream);
   });
 }
+
+const CudaPart<kernels::Scan> scan_part(run);
+
+}  // namespace
 
 }  // namespace adret::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adret/core/kernels/image_plan.h>
+#include <adret/core/kernels/jitter_colors.h>
 
 namespace adret::kernels {
 

@@ -1,5 +1,4 @@
-// Batches of images (N, H, W, C): augmentation and normalisation in one pass, resizing, colours,
-// mixing.
+// Batches of images (N, H, W, C): augmentation and normalisation in one pass, resizing.
 #pragma once
 
 #include <adret/core/kernels/operand.h>
@@ -78,54 +77,6 @@ struct ResampleImages {
   auto outputs() const { return operands(Operand{"y", y}); }
   double flops() const { return 0; }
   std::string params() const;
-};
-
-// Least and largest factor times 2^16, at most 2^22; hue in 2^16ths of a turn, -2^15..2^15.
-struct JitterParams {
-  std::array<int32_t, 2> brightness{1 << 16, 1 << 16}, contrast{1 << 16, 1 << 16},
-      saturation{1 << 16, 1 << 16}, hue{};
-  bool operator==(const JitterParams&) const = default;
-};
-
-// Brightness, contrast, saturation and hue of u8 images (N, H, W, 3) in an order that is drawn too,
-// per sample (Note [Augmentation]). Each step is rounded to levels: blends with black, with the
-// mean gray level and with the pixel's own, rounded down, and a turn of the hue, to the nearest.
-struct JitterColors {
-  static constexpr const char* name = "jitter_colors";
-  TensorView x, ids, epoch, y;
-  RandomKey key;
-  JitterParams jitter;
-
-  auto inputs() const {
-    return operands(Operand{"x", x}, Operand{"ids", ids}, Operand{"epoch", epoch});
-  }
-  auto outputs() const { return operands(Operand{"y", y}); }
-  double flops() const { return 0; }
-  std::string params() const;
-};
-
-// What is mixed, words on the device: `kept` and `target_kept` are shares of the sample itself
-// times 2^24, of its pixels outside of the box and of its target; within the box the partner's are
-// taken.
-struct MixWords {
-  int64_t kept, top, left, bottom, right, target_kept;
-};
-inline constexpr int64_t mix_words = sizeof(MixWords) / sizeof(int64_t);
-
-// Mixup (Zhang et al. 2018) and cutmix (Yun et al. 2019) of x (N, H, W, C) floating with
-// x[partners[i]]: y = partner + kept * (x - partner), exactly x where all of it is kept. targets
-// (N, classes), f32 or f64, get the shares at labels[i] and at labels[partners[i]]; labels (N) i32
-// or i64, partners (N) i64, words (6) i64. A label that is no class makes its targets NaN.
-struct MixImages {
-  static constexpr const char* name = "mix_images";
-  TensorView x, labels, partners, words, y, targets;
-
-  auto inputs() const {
-    return operands(Operand{"x", x}, Operand{"labels", labels}, Operand{"partners", partners},
-                    Operand{"words", words});
-  }
-  auto outputs() const { return operands(Operand{"y", y}, Operand{"targets", targets}); }
-  double flops() const { return 3.0 * double(y.numel()); }
 };
 
 }  // namespace adret::kernels

@@ -10,6 +10,9 @@ namespace adret {
 using kernels::Operand;
 
 const char* kernel_name(const Kernel& kernel) {
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel.any())) {
+    return custom->kernel->name();
+  }
   return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; },
                     kernel.any());
 }
@@ -66,13 +69,6 @@ std::string to_string(const Kernel& kernel) {
       },
       kernel.any());
   return text;
-}
-
-void CustomKernel::run_cuda(Views, Views, void*) const {
-  throw DeviceError(
-      fmt::format("[{}] this custom kernel runs on the CPU only; override run_cuda, or "
-                  "move the operands with to(Device::cpu())",
-                  name()));
 }
 
 namespace kernels {
@@ -263,12 +259,6 @@ std::string to_string(const CrossEntropyParams& p) {
 
 namespace {
 
-std::vector<Operand> named(const char* role, std::span<const TensorView> views) {
-  std::vector<Operand> list;
-  for (const TensorView& view : views) list.push_back({role, view});
-  return list;
-}
-
 // What a product's parameters end with when it is not exact.
 const char* suffix(MathMode math) { return math == MathMode::tf32 ? " tf32" : ""; }
 
@@ -297,9 +287,6 @@ std::string to_string(const AttentionParams& p) {
   if (p.dropout > 0) text += fmt::format(" dropout {} {}", p.dropout, draw(p.key));
   return text + suffix(p.math);
 }
-
-std::vector<Operand> Custom::inputs() const { return named("in", in); }
-std::vector<Operand> Custom::outputs() const { return named("out", out); }
 
 std::string Fill::params() const { return fmt::format("value {}", value); }
 std::string Arange::params() const { return fmt::format("from {} to {} by {}", first, last, step); }
@@ -344,7 +331,6 @@ double AttentionForward::flops() const { return attention_flops(q, keys(), atten
 double AttentionBackward::flops() const {
   return 2.5 * attention_flops(q, keys(), attention.causal);
 }
-std::string Scan::params() const { return fmt::format("dim {}{}", dim, reverse ? " reverse" : ""); }
 std::string Matmul::params() const {
   return fmt::format("transpose_a {} transpose_b {} accumulate {}{}", transpose_a, transpose_b,
                      accumulate, suffix(math));
@@ -426,14 +412,6 @@ std::string to_string(const ResampleParams& params) {
   return std::string(to_string(params.mode)) + (params.align_corners ? " align_corners" : "");
 }
 std::string ResampleImages::params() const { return fmt::format("dim {}", dim); }
-std::string JitterColors::params() const {
-  const auto range = [](const std::array<int32_t, 2>& r) {
-    return fmt::format("{:.4g}..{:.4g}", r[0] * 0x1p-16, r[1] * 0x1p-16);
-  };
-  return fmt::format("{} brightness {} contrast {} saturation {} hue {}", draw(key),
-                     range(jitter.brightness), range(jitter.contrast), range(jitter.saturation),
-                     range(jitter.hue));
-}
 std::string ClipByNorm::params() const { return fmt::format("max_norm {}", max_norm); }
 std::string ClipByValue::params() const { return fmt::format("limit {}", limit); }
 std::string UpdateLossScale::params() const {

@@ -21,7 +21,6 @@
 #include <adret/core/kernels/recurrent.h>
 #include <adret/core/kernels/reduce.h>
 #include <adret/core/kernels/resample.h>
-#include <adret/core/kernels/scan.h>
 #include <adret/core/kernels/softmax.h>
 
 #include <string>
@@ -40,9 +39,9 @@ using AnyKernel = std::variant<
     PairLossForward, PairLossBackward, Permute, CopyRuns, Gather, RandomUniform, RandomNormal,
     DropoutForward, DropoutBackward, SgdStep, AdamStep, GradientNorm, ClipByNorm, ClipByValue,
     MuonDirection, MuonStep, AugmentImages, UpdateLossScale, AverageWeights, RmsStep, LionStep,
-    LambStep, ResampleImages, JitterColors, MixImages, Arange, Select, Extreme, Scan, Remap,
-    RemapBackward, Scatter, Sort, GroupNormForward, GroupNormBackward, AttentionForward,
-    AttentionBackward, RecurrentForward, RecurrentBackward, ReduceBackward, Custom>;
+    LambStep, ResampleImages, Arange, Select, Extreme, Remap, RemapBackward, Scatter, Sort,
+    GroupNormForward, GroupNormBackward, AttentionForward, AttentionBackward, RecurrentForward,
+    RecurrentBackward, ReduceBackward, Custom>;
 }  // namespace kernels
 
 // One call as a value: a member of the list with its operands and parameters.

@@ -1,7 +1,7 @@
 // Running sums, running products and linear recurrences along one dimension.
 #pragma once
 
-#include <adret/core/kernels/operand.h>
+#include <adret/core/kernels/custom.h>
 
 #include <string>
 
@@ -13,14 +13,16 @@ namespace adret::kernels {
 // there. All is kept in f64, and y is none of the operands.
 struct Scan {
   static constexpr const char* name = "scan";
-  TensorView a, b, y;
+  static constexpr CustomOperand inputs[] = {{.name = "a", .optional = true},
+                                             {.name = "b", .optional = true}},
+                                 outputs[] = {{.name = "y"}};
   int dim = 0;
   bool reverse = false;
+  bool operator==(const Scan&) const = default;
 
-  auto inputs() const { return operands(Operand{"a", a}, Operand{"b", b}); }
-  auto outputs() const { return operands(Operand{"y", y}); }
-  double flops() const { return 2 * double(y.numel()); }
+  double flops(const CustomCall& call) const { return 2 * double(call.outputs[0].numel()); }
   std::string params() const;
+  void run_cpu(const CustomCall& call) const;
 };
 
 }  // namespace adret::kernels

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
@@ -290,6 +291,14 @@ TEST(Node, IsToldWhatItReturnedWrongly) {
         return 0;
       },
       "a gradient (2,) f64 cpu for input 0");
+  SecondDevice second;
+  expect_error<ShapeError>(
+      [&] {
+        wrong(x, {Tensor::ones({2}, {.device = Device::cuda()})}).backward();
+        return 0;
+      },
+      "a gradient (2,) f32 cuda:0 for input 0, which is (2,) f32 cpu; a gradient is like its "
+      "input");
   // An error leaves the graph's other parts usable.
   sum(x * x).backward();
   EXPECT_EQ(x.grad().to_vector(), (Values{2, 4}));

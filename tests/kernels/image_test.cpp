@@ -1,6 +1,8 @@
 // Augmentation against a NumPy version of Note [Augmentation], and by hand.
 #include <adret/core/kernels/image_plan.h>
+#include <adret/core/kernels/jitter_colors.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/mix_images.h>
 #include <adret/core/tensor.h>
 #include <adret/core/thread_pool.h>
 #include <gtest/gtest.h>
@@ -409,8 +411,8 @@ TEST(JitterColors, ContrastGoesToTheMeanLevel) {
   // Gray levels 10 and 41: the mean 25.5 is rounded up. Half of the way, rounded down.
   const Tensor x = Tensor::from<uint8_t>({10, 10, 10, 41, 41, 41}, {1, 1, 2, 3});
   const Tensor y = Tensor::empty({1, 1, 2, 3}, {.dtype = DType::u8});
-  run(kernels::JitterColors{
-      .x = x, .y = y, .key = key_of(1), .jitter = {.contrast = {1 << 15, 1 << 15}}});
+  run_custom(kernels::JitterColors{.key = key_of(1), .jitter = {.contrast = {1 << 15, 1 << 15}}},
+             {x, Tensor(), Tensor()}, {y});
   EXPECT_EQ(y.to_vector<uint8_t>(), (Levels{18, 18, 18, 33, 33, 33}));
 }
 
@@ -423,12 +425,7 @@ TEST(MixImages, MixesOutsideOfTheBoxAndReplacesWithin) {
   for (const DType dtype : {DType::i32, DType::i64}) {
     const Tensor labels = dtype == DType::i32 ? Tensor::from<int32_t>({2, 0}, {2}) : words({2, 0});
     const Guarded<float> y({2, 2, 3, 1}), targets({2, 3});
-    run(kernels::MixImages{.x = x,
-                           .labels = labels,
-                           .partners = partners,
-                           .words = mixed,
-                           .y = y,
-                           .targets = targets});
+    run_custom(kernels::MixImages{}, {x, labels, partners, mixed}, {y, targets});
     EXPECT_EQ(y.values(), (std::vector<double>{4, 5, 5, 4, 4, 4, 2, 1, 1, 2, 2, 2}));
     EXPECT_EQ(targets.values(), (std::vector<double>{0.25, 0, 0.75, 0.75, 0, 0.25}));
     EXPECT_TRUE(y.guards_intact() && targets.guards_intact());
@@ -440,8 +437,7 @@ TEST(MixImages, KeepsWhatIsKeptWholeAndMarksWrongLabels) {
   const Guarded<float> x({4, 5, 8, 3}, values), y({4, 5, 8, 3}), targets({4, 2});
   const Tensor labels = Tensor::from<int32_t>({0, 1, 2, 1}, {4}), partners = words({3, 2, 1, 0});
   const Tensor whole = words({int64_t(1) << 24, 0, 0, 0, 0, int64_t(1) << 24});
-  run(kernels::MixImages{
-      .x = x, .labels = labels, .partners = partners, .words = whole, .y = y, .targets = targets});
+  run_custom(kernels::MixImages{}, {x, labels, partners, whole}, {y, targets});
   EXPECT_EQ(y.values(), x.values());
   const std::vector<double> rows = targets.values();
   EXPECT_EQ(rows[0], 1);
@@ -455,8 +451,7 @@ TEST(MixImages, MixesByTheShare) {
   const Tensor labels = Tensor::from<int32_t>({0, 1, 0, 1}, {4}), partners = words({3, 2, 1, 0});
   const int64_t kept = 5'000'000;
   const Tensor mixed = words({kept, 0, 0, 0, 0, kept});
-  run(kernels::MixImages{
-      .x = x, .labels = labels, .partners = partners, .words = mixed, .y = y, .targets = targets});
+  run_custom(kernels::MixImages{}, {x, labels, partners, mixed}, {y, targets});
   std::vector<double> expected;
   const double share = double(kept) / (1 << 24);
   for (size_t i = 0; i < 640; ++i) {

@@ -1,5 +1,6 @@
 // Kernels along one dimension: extremes with their places, and scans, against plain loops.
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/scan.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
@@ -147,10 +148,10 @@ void expect_scan(const Case& test, Kind kind, bool reverse) {
     }
   });
   const Guarded<T> factors(test.shape, a), terms(test.shape, b), out(test.shape);
-  kernels::Scan call{.y = out, .dim = test.dim, .reverse = reverse};
-  if (kind != Kind::sum) call.a = factors;
-  if (kind != Kind::product) call.b = terms;
-  run(call);
+  run_custom(kernels::Scan{.dim = test.dim, .reverse = reverse},
+             {kind != Kind::sum ? Tensor(factors) : Tensor(),
+              kind != Kind::product ? Tensor(terms) : Tensor()},
+             {out});
   // All is kept in f64, in another order: what is left is the rounding of the result, and roundings
   // of f64 in sums of up to a hundred or so.
   const double unit = double(std::numeric_limits<T>::epsilon());
@@ -173,12 +174,10 @@ TEST(Scan, MatchesTheDefinitionInBothDirections) {
 Values scanned(const Values& a, const Values& b) {
   const Shape shape{int64_t(std::max(a.size(), b.size()))};
   const Guarded<float> y(shape);
-  kernels::Scan call{.y = y};
   const Guarded<float> factors(a.empty() ? Shape{0} : shape, a),
       terms(b.empty() ? Shape{0} : shape, b);
-  if (!a.empty()) call.a = factors;
-  if (!b.empty()) call.b = terms;
-  run(call);
+  run_custom(kernels::Scan{},
+             {a.empty() ? Tensor() : Tensor(factors), b.empty() ? Tensor() : Tensor(terms)}, {y});
   return y.values();
 }
 
@@ -200,7 +199,7 @@ TEST(Scan, GivesTheSameBitsForAnyNumberOfThreads) {
   for (int dim : {0, 1}) {
     expect_same_for_any_threads([&] {
       const Guarded<float> y({300, 700});
-      run(kernels::Scan{.b = b, .y = y, .dim = dim});
+      run_custom(kernels::Scan{.dim = dim}, {Tensor(), b}, {y});
       return y.exact();
     });
   }

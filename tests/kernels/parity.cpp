@@ -1,6 +1,8 @@
 // Every kernel call of these tests on the mirrored device against the CPU, in every dtype.
 #include <adret/core/decorators/relocate.h>
+#include <adret/core/kernels/mix_images.h>
 #include <adret/core/kernels/rewrite.h>
+#include <adret/core/kernels/scan.h>
 #include <adret/core/tensor.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -75,7 +77,7 @@ bool stays_f32(const Kernel& call, std::string_view operand) {
         if constexpr (is_loss<K>) return !is("logits", "dlogits", "x", "target", "dx", "dtarget");
         if constexpr (is_one_of<K, kernels::Reduce, kernels::ReduceBackward>)
           return is_statistic(k.op) && !is("x", "dx");
-        if constexpr (std::is_same_v<K, kernels::MixImages>) return is("targets");
+        if constexpr (std::is_same_v<K, kernels::Custom>) return is("targets");  // of mixed images
         if (is_one_of<K, kernels::MuonDirection, kernels::MuonStep>)
           return is("momentum", "master");
         return is("log_sum_exp");  // of attention
@@ -161,9 +163,11 @@ Bound bound(const kernels::Reduce& k) {
 Bound bound(const kernels::ReduceBackward& k) {
   return sums(8, largest(k.dy) * (1 + largest(k.x)));
 }
-// A rounding each step, of f64 on both sides.
-Bound bound(const kernels::Scan& k) {
-  const double length = double(k.y.shape[k.dim]);
+Bound bound(const kernels::Custom& k) {
+  if (k.kernel->type() == typeid(kernels::MixImages)) return sums(1, 2 * largest(k.in[0]));
+  if (k.kernel->type() != typeid(kernels::Scan)) return {.exact = true};
+  const auto& scan = static_cast<const CustomKernelOf<kernels::Scan>&>(*k.kernel).get();
+  const double length = double(k.out[0].shape[scan.dim]);  // a rounding each step, of f64
   return {.cancels = true, .length = length * length, .roundings = 16 + length};
 }
 Bound bound(const kernels::Matmul& k) {
@@ -281,7 +285,6 @@ Bound bound(const kernels::Scatter& k) {
   if (k.mode == kernels::ScatterMode::assign) return {.exact = true};
   return sums(double(k.x.shape[k.dim]), largest(k.x));
 }
-Bound bound(const kernels::MixImages& k) { return sums(1, 2 * largest(k.x)); }
 Bound bound(const kernels::GradientNorm& k) { return sums(double(k.grads.numel()), 0); }
 Bound bound(const kernels::MuonDirection& k) {
   return sums(double(k.grad.numel()), largest(k.grad));
@@ -410,9 +413,7 @@ std::string difference(const OutputPart& actual, const Tensor& expected, const B
 class Parity final : public Decorator {
  public:
   void run(const Kernel& call) override {
-    const bool applies = device_of(call).is_cpu() &&
-                         !std::holds_alternative<kernels::Custom>(call.any()) && is_new(call);
-    if (!applies) return forward(call);
+    if (!device_of(call).is_cpu() || is_of_tests(call) || !is_new(call)) return forward(call);
     // What is updated in place changes.
     const CopiedCall before(call, [](const TensorView& view) { return view.dtype; });
     forward(call);

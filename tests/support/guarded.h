@@ -29,6 +29,7 @@ class Guarded {
     std::ranges::transform(values, tensor_.span<T>().begin(), [](double v) { return T(v); });
   }
   operator TensorView() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }
 
   std::vector<double> values() const {
     const std::span<T> elements = tensor_.span<T>();

@@ -28,8 +28,11 @@ inline bool mirrored() { return test_device() != TestDevice::cpu; }
 #define ADRET_CPU_ONLY(why) \
   if (adret::test::mirrored()) GTEST_SKIP() << "of the CPU alone: " << why
 
-// Runs every call on operands of the CPU on Device::cuda(). A custom kernel stays where it is: the
-// tests' are written for the CPU.
+// Whether a call is of a custom kernel other than the library's own: it may be written for the CPU.
+bool is_of_tests(const Kernel& call);
+
+// Runs every call on operands of the CPU on Device::cuda(). A custom kernel goes there if it has a
+// CUDA part, to the shadow device if it is of the library.
 class Mirror final : public Decorator {
  public:
   void run(const Kernel& call) override;
