@@ -38,6 +38,8 @@ TEST(NamedLayerErrors, OfProductsAndConvolutions) {
       image("avg_pool2d", [](const Tensor& x) { avg_pool2d(x, 2); }),
       image("global_avg_pool2d", global_avg_pool2d),
       image("interpolate", [](const Tensor& x) { interpolate(x, 2); }),
+      {"interpolate1d", {ones({1, 4, 2})}, [](const Inputs& in) { interpolate1d(in[0], 2); }},
+      {"interpolate3d", {ones({1, 2, 3, 4, 2})}, [](const Inputs& in) { interpolate3d(in[0], 2); }},
       image("adaptive_avg_pool2d", [](const Tensor& x) { adaptive_avg_pool2d(x, 2); }),
       image(
           "pixel_shuffle", [](const Tensor& x) { pixel_shuffle(x, 2); }, 1),

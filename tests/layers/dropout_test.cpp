@@ -1,0 +1,41 @@
+// Dropout layers: their functions in training, the identity in evaluation, and what they refuse.
+#include <adret/core/random.h>
+#include <adret/layers/dropout.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/gradients.h"
+
+namespace adret {
+namespace {
+
+using namespace test;
+
+template <class L>
+void expect_dropout(L layer, Tensor (*function)(const Tensor&, double, bool)) {
+  const Tensor x = sequence({5, 3, 2, 4}).to(DType::f32);
+  random::manual_seed(3);
+  const Tensor expected = function(x, layer.p, true);
+  random::manual_seed(3);
+  EXPECT_EQ(layer(x).to_vector(), expected.to_vector());
+  EXPECT_NE(expected.to_vector(), x.to_vector());
+  L copy = layer.clone();
+  copy.eval();
+  EXPECT_EQ(copy.p, layer.p);
+  EXPECT_EQ(copy(x).to_vector(), x.to_vector());
+}
+
+TEST(DropoutLayers, AreTheirFunctions) {
+  expect_dropout(Dropout(0.25), dropout);
+  expect_dropout(Dropout2d(0.5), dropout2d);
+  expect_dropout(DropPath(0.5), drop_path);
+}
+
+TEST(DropoutLayers, WantAProbability) {
+  expect_error<Error>([] { return Dropout2d(-0.1); },
+                      "[Dropout2d] p is -0.1; a probability lies in 0..1");
+  expect_error<Error>([] { return DropPath(1.5); }, "[DropPath] p is 1.5");
+}
+
+}  // namespace
+}  // namespace adret
