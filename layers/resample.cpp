@@ -50,4 +50,7 @@ template class UpsampleLayer<Upsample3d, Size3>;
 PixelShuffle::PixelShuffle(int64_t factor)
     : factor(at_least(1, factor, "PixelShuffle", "factor")) {}
 
+PixelUnshuffle::PixelUnshuffle(int64_t factor)
+    : factor(at_least(1, factor, "PixelUnshuffle", "factor")) {}
+
 }  // namespace adret

@@ -59,6 +59,16 @@ class PixelShuffle : public Layer<PixelShuffle> {
   const int64_t factor;
 };
 
+// (N, H factor, W factor, C) -> (N, H, W, C factor^2), see pixel_unshuffle.
+class PixelUnshuffle : public Layer<PixelUnshuffle> {
+ public:
+  explicit PixelUnshuffle(int64_t factor);  // throws Error for a factor below 1
+  Tensor forward(const Tensor& x) { return pixel_unshuffle(x, factor); }
+  PixelUnshuffle rebuild() const { return PixelUnshuffle(factor); }
+
+  const int64_t factor;
+};
+
 extern template class UpsampleLayer<Upsample1d, int64_t>;
 extern template class UpsampleLayer<Upsample, Size2>;
 extern template class UpsampleLayer<Upsample3d, Size3>;

@@ -155,4 +155,17 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
       .reshape({n, h * factor, w * factor, c});
 }
 
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor) {
+  const FunctionScope scope("pixel_unshuffle");
+  check::rank("pixel_unshuffle", {"x", x}, 4, "(N, H, W, C)");
+  check_steps<Size2>("pixel_unshuffle", {{"factor", factor}});
+  if (factor < 1 || x.size(1) % factor != 0 || x.size(2) % factor != 0) {
+    check::refuse("pixel_unshuffle", fmt::format("sides {}x{} are no multiples of the factor {}",
+                                                 x.size(1), x.size(2), factor));
+  }
+  const int64_t n = x.size(0), h = x.size(1) / factor, w = x.size(2) / factor, c = x.size(3);
+  return permute(x.reshape({n, h, factor, w, factor, c}), {0, 1, 3, 5, 2, 4})
+      .reshape({n, h, w, c * factor * factor});
+}
+
 }  // namespace adret

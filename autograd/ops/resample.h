@@ -29,5 +29,8 @@ Tensor interpolate3d(const Tensor& x, Size3 size, const InterpolateOptions& opti
 // pixel (i, j) of each square (Shi et al. 2016). Throws ShapeError for channels that factor^2 does
 // not divide.
 Tensor pixel_shuffle(const Tensor& x, int64_t factor);
+// Its inverse: (N, H factor, W factor, C) -> (N, H, W, C factor^2). Throws ShapeError for sides
+// that the factor does not divide.
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor);
 
 }  // namespace adret

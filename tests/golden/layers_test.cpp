@@ -11,6 +11,7 @@
 #include <adret/layers/group_norm.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
+#include <adret/layers/pad.h>
 #include <adret/layers/pool.h>
 #include <adret/layers/resample.h>
 
@@ -41,6 +42,7 @@ LayerCase of(const char* name, L layer) {
 
 Cases activation_cases() {
   return {
+      of("Identity", Identity()),
       of("ReLU", ReLU()),
       of("ReLU6", ReLU6()),
       of("Sigmoid", Sigmoid()),
@@ -58,6 +60,18 @@ Cases activation_cases() {
       of("LeakyReLU/slope", LeakyReLU(0.3)),
       of("Hardswish", Hardswish()),
       of("Hardsigmoid", Hardsigmoid()),
+      of("Hardtanh", Hardtanh()),
+      of("Hardtanh/bounds", Hardtanh(-2, 0.5)),
+      of("Softsign", Softsign()),
+      of("LogSigmoid", LogSigmoid()),
+      of("CELU", CELU()),
+      of("CELU/alpha", CELU(0.5)),
+      of("Threshold", Threshold(0.25, -3)),
+      of("Hardshrink", Hardshrink()),
+      of("Hardshrink/lambda", Hardshrink(1.25)),
+      of("Softshrink", Softshrink()),
+      of("Softshrink/lambda", Softshrink(1.25)),
+      of("Tanhshrink", Tanhshrink()),
       of("PReLU", PReLU()),
       of("PReLU/channels", PReLU(3)),
       of("GLU", GLU()),
@@ -77,6 +91,8 @@ Cases product_cases() {
       of("Embedding", Embedding(5, 3)),
       of("Embedding/padding", Embedding(5, 3, {.padding_idx = 2})),
       of("Flatten", Flatten()),
+      of("Unflatten", Unflatten(1, {2, 3})),
+      of("Unflatten/last", Unflatten(-1, {4, 2})),
       of("Flatten/images", Flatten()),
       of("Flatten/volumes", Flatten()),
   };
@@ -197,13 +213,52 @@ Cases resample_cases() {
       of("Upsample3d/linear_corners",
          Upsample3d({.factor = of_volumes, .mode = linear, .align_corners = true})),
       of("PixelShuffle", PixelShuffle(2)),
+      of("PixelUnshuffle", PixelUnshuffle(2)),
+  };
+}
+
+Cases pad_cases() {
+  const DirectionPaddings<1> of_lines{{1, 2}};
+  const DirectionPaddings<2> of_images{{1, 2}, {2, 0}};
+  const DirectionPaddings<3> of_volumes{{0, 1}, {2, 1}, {1, 0}};
+  return {
+      of("ZeroPad1d", ZeroPad1d(1)),
+      of("ZeroPad1d/each", ZeroPad1d(of_lines)),
+      of("ReflectionPad1d", ReflectionPad1d(1)),
+      of("ReflectionPad1d/each", ReflectionPad1d(of_lines)),
+      of("ReplicationPad1d", ReplicationPad1d(1)),
+      of("ReplicationPad1d/each", ReplicationPad1d(of_lines)),
+      of("CircularPad1d", CircularPad1d(1)),
+      of("CircularPad1d/each", CircularPad1d(of_lines)),
+      of("ConstantPad1d", ConstantPad1d(1, -1.5)),
+      of("ConstantPad1d/each", ConstantPad1d(of_lines, -1.5)),
+      of("ZeroPad2d", ZeroPad2d(1)),
+      of("ZeroPad2d/each", ZeroPad2d(of_images)),
+      of("ReflectionPad2d", ReflectionPad2d(1)),
+      of("ReflectionPad2d/each", ReflectionPad2d(of_images)),
+      of("ReplicationPad2d", ReplicationPad2d(1)),
+      of("ReplicationPad2d/each", ReplicationPad2d(of_images)),
+      of("CircularPad2d", CircularPad2d(1)),
+      of("CircularPad2d/each", CircularPad2d(of_images)),
+      of("ConstantPad2d", ConstantPad2d(1, -1.5)),
+      of("ConstantPad2d/each", ConstantPad2d(of_images, -1.5)),
+      of("ZeroPad3d", ZeroPad3d(1)),
+      of("ZeroPad3d/each", ZeroPad3d(of_volumes)),
+      of("ReflectionPad3d", ReflectionPad3d(1)),
+      of("ReflectionPad3d/each", ReflectionPad3d(of_volumes)),
+      of("ReplicationPad3d", ReplicationPad3d(1)),
+      of("ReplicationPad3d/each", ReplicationPad3d(of_volumes)),
+      of("CircularPad3d", CircularPad3d(1)),
+      of("CircularPad3d/each", CircularPad3d(of_volumes)),
+      of("ConstantPad3d", ConstantPad3d(1, -1.5)),
+      of("ConstantPad3d/each", ConstantPad3d(of_volumes, -1.5)),
   };
 }
 
 Cases layer_cases() {
   Cases all;
   for (const Cases& part : {activation_cases(), product_cases(), convolution_cases(), pool_cases(),
-                            norm_cases(), resample_cases()}) {
+                            norm_cases(), resample_cases(), pad_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -59,5 +59,10 @@ def resample_cases_of_other_ranks():
                      on_images(F.interpolate, size=size, mode=mode, align_corners=corners), x)
 
 
+def unshuffle_cases():
+    case("pixel_unshuffle", on_images(F.pixel_unshuffle, downscale_factor=2), normal(2, 4, 6, 3))
+
+
 if __name__ == "__main__":
-    write("functions_image.safetensors", (convolution_cases, resample_cases, resample_cases_of_other_ranks))
+    write("functions_image.safetensors", (convolution_cases, resample_cases, resample_cases_of_other_ranks,
+                                        unshuffle_cases))

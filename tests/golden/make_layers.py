@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import safetensors_file
@@ -70,6 +71,13 @@ def activations():
     for layer in (nn.ReLU(), nn.ReLU6(), nn.Sigmoid(), nn.Tanh(), nn.GELU(), nn.SiLU(), nn.Mish(), nn.Softplus(),
                   nn.ELU(), nn.SELU(), nn.LeakyReLU(), nn.Hardswish(), nn.PReLU()):
         case(type(layer).__name__, layer, x)
+    for layer in (nn.Identity(), nn.Hardtanh(), nn.Softsign(), nn.LogSigmoid(), nn.CELU(), nn.Threshold(0.25, -3),
+                  nn.Hardshrink(), nn.Softshrink(), nn.Tanhshrink()):
+        case(type(layer).__name__, layer, x)
+    case("Hardtanh/bounds", nn.Hardtanh(-2, 0.5), x)
+    case("CELU/alpha", nn.CELU(0.5), x)
+    case("Hardshrink/lambda", nn.Hardshrink(1.25), x)
+    case("Softshrink/lambda", nn.Softshrink(1.25), x)
     # The gradient of PyTorch's own has a sixth of f32 in it.
     case("Hardsigmoid", Formula(lambda x: (x / 6 + 0.5).clamp(0, 1)), x)
     case("GELU/tanh", nn.GELU(approximate="tanh"), x)
@@ -89,8 +97,25 @@ def products():
     case("Embedding", nn.Embedding(5, 3), torch.tensor([[4, 0, 2], [2, 2, 1]]))
     case("Embedding/padding", nn.Embedding(5, 3, padding_idx=2), torch.tensor([[4, 0, 2], [2, 2, 1]]))
     case("Flatten", nn.Flatten(), normal(3, 4))
+    case("Unflatten", nn.Unflatten(1, (2, 3)), normal(3, 6, 2))
+    case("Unflatten/last", nn.Unflatten(-1, (4, 2)), normal(3, 8))
     images("Flatten/images", nn.Flatten(), 2, 3, 2, 4)
     images("Flatten/volumes", nn.Flatten(), 2, 3, 2, 2, 3)
+
+
+def pads():
+    # Of the last direction first.
+    each = {1: (1, 2), 2: (2, 0, 1, 2), 3: (1, 0, 2, 1, 0, 1)}
+    shapes = {1: (2, 4, 3), 2: (2, 3, 4, 2), 3: (1, 2, 3, 3, 2)}
+    for dims, shape in shapes.items():
+        for name, make in (("Zero", lambda p: getattr(nn, f"ConstantPad{dims}d")(p, 0)),
+                           ("Constant", lambda p: getattr(nn, f"ConstantPad{dims}d")(p, -1.5)),
+                           ("Reflection", getattr(nn, f"ReflectionPad{dims}d")),
+                           ("Replication", getattr(nn, f"ReplicationPad{dims}d")),
+                           ("Circular", lambda p: Formula(
+                               lambda x, p=p: F.pad(x, (p,) * 2 * dims if p == 1 else p, mode="circular")))):
+            images(f"{name}Pad{dims}d", make(1), *shape)
+            images(f"{name}Pad{dims}d/each", make(each[dims]), *shape)
 
 
 def convolutions():
@@ -151,11 +176,12 @@ def resamplings():
             images(f"{name}/linear{'_corners' if corners else ''}",
                    nn.Upsample(scale_factor=factor, mode=mode, align_corners=corners), *shape)
     images("PixelShuffle", nn.PixelShuffle(2), 2, 3, 2, 8)
+    images("PixelUnshuffle", nn.PixelUnshuffle(2), 2, 4, 6, 3)
 
 
 if __name__ == "__main__":
     torch.manual_seed(11)
-    for make in (activations, products, convolutions, pools, norms, resamplings):
+    for make in (activations, products, convolutions, pools, norms, resamplings, pads):
         make()
     # Wide ones first, so that all are aligned.
     ordered = sorted(TENSORS.items(), key=lambda item: -struct.calcsize(safetensors_file.CODES[item[1][0]]))

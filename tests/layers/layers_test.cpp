@@ -64,6 +64,16 @@ TEST(ActivationLayers, ComputeTheirFunctionsAndAreCloned) {
   expect(Hardsigmoid(), hardsigmoid(x));
   expect(GLU(1), glu(x, 1));
   expect(PReLU(4, 0.5), leaky_relu(x, 0.5));
+  expect(Identity(), x);
+  expect(Hardtanh(-2, 0.5), hardtanh(x, -2, 0.5));
+  expect(Softsign(), softsign(x));
+  expect(LogSigmoid(), logsigmoid(x));
+  expect(CELU(0.5), celu(x, 0.5));
+  expect(Threshold(1, 2), threshold(x, 1, 2));
+  expect(Hardshrink(1), hardshrink(x, 1));
+  expect(Softshrink(1), softshrink(x, 1));
+  expect(Tanhshrink(), tanhshrink(x));
+  expect(Unflatten(-1, {2, 2}), x.reshape({3, 2, 2}));
   expect(Softmax(0), softmax(x, 0));
   expect(LogSoftmax(0), log_softmax(x, 0));
 }
@@ -108,6 +118,21 @@ TEST(Layers, RefuseOptionsThatNoInputCouldUse) {
   expect_error<Error>([] { return ConvTranspose1d(1, 1, {.kernel = 3, .output_padding = 1}); },
                       "[ConvTranspose1d] output_padding is 1");
   expect_error<Error>([] { return Softplus({.beta = 0}); }, "[Softplus] beta is 0");
+  expect_error<Error>([] { return Hardtanh(1, -1); },
+                      "[Hardtanh] low is 1; it must be at most high, -1");
+  expect_error<Error>([] { return CELU(0); }, "[CELU] alpha is 0; it must be above 0");
+  expect_error<Error>([] { return Softshrink(-1); }, "[Softshrink] lambda is -1");
+  expect_error<Error>([] { return Unflatten(0, {}); }, "[Unflatten] there are no sizes");
+  expect_error<ShapeError>(
+      [] {
+        return Unflatten(1, {2, 2})(Tensor::ones({2, 5}));
+      },
+      "[Unflatten] dimension 1 of (2, 5) cannot be (2, 2)");
+  expect_error<ShapeError>(
+      [] {
+        return Unflatten(2, {1})(Tensor::ones({2, 5}));
+      },
+      "[Unflatten] dimension 2 is out of range");
   expect_error<Error>([] { return Upsample({.align_corners = true}); },
                       "[Upsample] align_corners is of linear interpolation alone");
   Linear model(1, 1);

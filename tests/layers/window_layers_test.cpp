@@ -136,6 +136,14 @@ TEST_F(WindowLayers, PixelsAreShuffled) {
   PixelShuffle layer(3);
   expect_result(layer, x, pixel_shuffle(x, 3));
   expect_error<Error>([] { return PixelShuffle(0); }, "[PixelShuffle] factor is 0");
+  PixelUnshuffle back(3);
+  expect_result(back, layer(x), x);
+  expect_error<Error>([] { return PixelUnshuffle(0); }, "[PixelUnshuffle] factor is 0");
+  expect_error<ShapeError>(
+      [] {
+        return PixelUnshuffle(2)(input({1, 4, 3, 1}));
+      },
+      "[pixel_unshuffle] sides 4x3 are no multiples of the factor 2");
 }
 
 TEST_F(WindowLayers, UpsamplingPassesItsOptionsOn) {

@@ -167,6 +167,20 @@ TEST(ResampleProperties, PixelShuffle) {
     expect_array(pixel_shuffle(x, factor), y);
     expect_slope([&](const Inputs& in) { return pixel_shuffle(in[0], factor); }, {x}, draw);
   });
+  for_random_cases("pixel_unshuffle", [](Draw& draw) {
+    const int64_t factor = draw.integer(1, 3), h = draw.size(), w = draw.size();
+    const int64_t c = draw.integer(1, 3);
+    const Tensor x = draw.numbers({draw.integer(0, 2), h * factor, w * factor, c});
+    const Array in(x);
+    const Array y = tabulate({x.size(0), h, w, c * factor * factor}, [&](const Index& at) {
+      const int64_t within = at[3] % (factor * factor);
+      return in.at({at[0], at[1] * factor + within / factor, at[2] * factor + within % factor,
+                    at[3] / (factor * factor)});
+    });
+    expect_array(pixel_unshuffle(x, factor), y);
+    expect_same(pixel_shuffle(pixel_unshuffle(x, factor), factor), x);
+    expect_slope([&](const Inputs& in) { return pixel_unshuffle(in[0], factor); }, {x}, draw);
+  });
 }
 
 }  // namespace

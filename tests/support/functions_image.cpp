@@ -91,6 +91,7 @@ std::vector<FunctionCase> image_cases() {
       adaptive_case("adaptive_avg_pool2d/larger", {7, 10}),
       adaptive_case("adaptive_avg_pool2d/smaller", {3, 2}),
       adaptive_case("adaptive_avg_pool2d/one", {1, 5}),
+      {"pixel_unshuffle", [](const Inputs& in) { return pixel_unshuffle(in[0], 2); }},
       {"pixel_shuffle", [](const Inputs& in) { return pixel_shuffle(in[0], 2); }},
   };
 }
