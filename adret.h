@@ -20,6 +20,7 @@
 #include <adret/autograd/ops/group_norm.h>
 #include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/inplace.h>
+#include <adret/autograd/ops/likelihood_loss.h>
 #include <adret/autograd/ops/logic.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/matmul.h>
@@ -33,6 +34,7 @@
 #include <adret/autograd/ops/resample.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/shrink.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/ops/sort.h>
 #include <adret/autograd/ops/statistics.h>
@@ -97,6 +99,7 @@
 #include <adret/layers/models/wide_resnet.h>
 #include <adret/layers/module.h>
 #include <adret/layers/norm.h>
+#include <adret/layers/pad.h>
 #include <adret/layers/pool.h>
 #include <adret/layers/recurrent.h>
 #include <adret/layers/resample.h>

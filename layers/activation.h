@@ -2,10 +2,17 @@
 #pragma once
 
 #include <adret/autograd/ops/activation.h>
+#include <adret/autograd/ops/shrink.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/layers/module.h>
 
 namespace adret {
+
+// x itself, in the place of a layer.
+struct Identity : Layer<Identity> {
+  Tensor forward(const Tensor& x) { return x; }
+  Identity rebuild() const { return Identity(); }
+};
 
 struct ReLU : Layer<ReLU> {
   Tensor forward(const Tensor& x) { return relu(x); }
@@ -92,6 +99,56 @@ struct Hardswish : Layer<Hardswish> {
 struct Hardsigmoid : Layer<Hardsigmoid> {
   Tensor forward(const Tensor& x) { return hardsigmoid(x); }
   Hardsigmoid rebuild() const { return Hardsigmoid(); }
+};
+
+struct Hardtanh : Layer<Hardtanh> {
+  explicit Hardtanh(double low = -1, double high = 1);  // throws Error unless low <= high
+  Tensor forward(const Tensor& x) { return hardtanh(x, low, high); }
+  Hardtanh rebuild() const { return Hardtanh(low, high); }
+  const double low, high;
+};
+
+struct Softsign : Layer<Softsign> {
+  Tensor forward(const Tensor& x) { return softsign(x); }
+  Softsign rebuild() const { return Softsign(); }
+};
+
+struct LogSigmoid : Layer<LogSigmoid> {
+  Tensor forward(const Tensor& x) { return logsigmoid(x); }
+  LogSigmoid rebuild() const { return LogSigmoid(); }
+};
+
+struct CELU : Layer<CELU> {
+  explicit CELU(double alpha = 1);  // throws Error unless alpha is above 0
+  Tensor forward(const Tensor& x) { return celu(x, alpha); }
+  CELU rebuild() const { return CELU(alpha); }
+  const double alpha;
+};
+
+struct Threshold : Layer<Threshold> {
+  Threshold(double limit, double value) : limit(limit), value(value) {}
+  Tensor forward(const Tensor& x) { return threshold(x, limit, value); }
+  Threshold rebuild() const { return Threshold(limit, value); }
+  const double limit, value;
+};
+
+struct Hardshrink : Layer<Hardshrink> {
+  explicit Hardshrink(double lambda = 0.5) : lambda(lambda) {}
+  Tensor forward(const Tensor& x) { return hardshrink(x, lambda); }
+  Hardshrink rebuild() const { return Hardshrink(lambda); }
+  const double lambda;
+};
+
+struct Softshrink : Layer<Softshrink> {
+  explicit Softshrink(double lambda = 0.5);  // throws Error for a negative lambda
+  Tensor forward(const Tensor& x) { return softshrink(x, lambda); }
+  Softshrink rebuild() const { return Softshrink(lambda); }
+  const double lambda;
+};
+
+struct Tanhshrink : Layer<Tanhshrink> {
+  Tensor forward(const Tensor& x) { return tanhshrink(x); }
+  Tanhshrink rebuild() const { return Tanhshrink(); }
 };
 
 struct GLU : Layer<GLU> {

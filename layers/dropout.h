@@ -17,7 +17,17 @@ class Dropout : public Layer<Dropout> {
   const double p;
 };
 
-// The same for whole channels of images (N, H, W, C); see dropout2d.
+// The same for whole channels of sequences (N, L, C); see dropout2d.
+class Dropout1d : public Layer<Dropout1d> {
+ public:
+  explicit Dropout1d(double p = 0.5);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return dropout2d(x, p, training()); }
+  Dropout1d rebuild() const { return Dropout1d(p); }
+
+  const double p;
+};
+
+// Of images (N, H, W, C).
 class Dropout2d : public Layer<Dropout2d> {
  public:
   explicit Dropout2d(double p = 0.5);  // throws Error outside 0..1
@@ -27,7 +37,37 @@ class Dropout2d : public Layer<Dropout2d> {
   const double p;
 };
 
-// The same for whole samples (N, ...); see drop_path.
+// Of volumes (N, D, H, W, C).
+class Dropout3d : public Layer<Dropout3d> {
+ public:
+  explicit Dropout3d(double p = 0.5);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return dropout2d(x, p, training()); }
+  Dropout3d rebuild() const { return Dropout3d(p); }
+
+  const double p;
+};
+
+// Keeps mean 0 and variance 1 in networks of SELU; see alpha_dropout.
+class AlphaDropout : public Layer<AlphaDropout> {
+ public:
+  explicit AlphaDropout(double p = 0.5);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return alpha_dropout(x, p, training()); }
+  AlphaDropout rebuild() const { return AlphaDropout(p); }
+
+  const double p;
+};
+
+// The same for whole channels; see feature_alpha_dropout.
+class FeatureAlphaDropout : public Layer<FeatureAlphaDropout> {
+ public:
+  explicit FeatureAlphaDropout(double p = 0.5);  // throws Error outside 0..1
+  Tensor forward(const Tensor& x) { return feature_alpha_dropout(x, p, training()); }
+  FeatureAlphaDropout rebuild() const { return FeatureAlphaDropout(p); }
+
+  const double p;
+};
+
+// Dropout for whole samples (N, ...); see drop_path.
 class DropPath : public Layer<DropPath> {
  public:
   explicit DropPath(double p = 0.1);  // throws Error outside 0..1

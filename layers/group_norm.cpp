@@ -4,6 +4,8 @@
 #include <adret/layers/group_norm.h>
 #include <fmt/core.h>
 
+#include <type_traits>
+
 namespace adret {
 namespace {
 
@@ -29,6 +31,22 @@ int64_t checked_channels(int64_t groups, int64_t channels) {
   at_least(1, channels, "GroupNorm", "channels");
   if (channels % at_least(1, groups, "GroupNorm", "groups") == 0) return channels;
   throw Error(fmt::format("[GroupNorm] {} groups do not divide {} channels", groups, channels));
+}
+
+// What an instance norm of this kind takes.
+struct Instances {
+  const char *layer, *layout;
+  int rank;
+};
+template <class Layer>
+constexpr Instances instances_of() {
+  if constexpr (std::is_same_v<Layer, InstanceNorm1d>) {
+    return {"InstanceNorm1d", "sequences (N, L", 3};
+  } else if constexpr (std::is_same_v<Layer, InstanceNorm2d>) {
+    return {"InstanceNorm2d", "images (N, H, W", 4};
+  } else {
+    return {"InstanceNorm3d", "volumes (N, D, H, W", 5};
+  }
 }
 
 }  // namespace
@@ -90,20 +108,27 @@ Tensor GroupNorm::forward(const Tensor& x) {
                     {.epsilon = options.epsilon});
 }
 
-InstanceNorm2d::InstanceNorm2d(int64_t channels, const InstanceNorm2dOptions& options)
-    : channels(at_least(1, channels, "InstanceNorm2d", "channels")),
+template <class Self>
+InstanceNormLayer<Self>::InstanceNormLayer(int64_t channels, const InstanceNormOptions& options)
+    : channels(at_least(1, channels, instances_of<Self>().layer, "channels")),
       options(options),
-      weight(parameter("weight", options.affine ? Tensor::ones({channels}) : Tensor())),
-      bias(parameter("bias", options.affine ? Tensor::zeros({channels}) : Tensor())) {
-  check_epsilon(options.epsilon, "InstanceNorm2d");
+      weight(this->parameter("weight", options.affine ? Tensor::ones({channels}) : Tensor())),
+      bias(this->parameter("bias", options.affine ? Tensor::zeros({channels}) : Tensor())) {
+  check_epsilon(options.epsilon, instances_of<Self>().layer);
 }
 
-Tensor InstanceNorm2d::forward(const Tensor& x) {
-  if (x.rank() != 4 || x.size(3) != channels) {
-    throw ShapeError(fmt::format("[InstanceNorm2d] wants images (N, H, W, {}), got {}", channels,
-                                 to_string(x.shape())));
+template <class Self>
+Tensor InstanceNormLayer<Self>::forward(const Tensor& x) {
+  constexpr Instances instances = instances_of<Self>();
+  if (x.rank() != instances.rank || x.size(-1) != channels) {
+    throw ShapeError(fmt::format("[{}] wants {}, {}), got {}", instances.layer, instances.layout,
+                                 channels, to_string(x.shape())));
   }
   return instance_norm(for_normalization(weight, x), weight, bias, {.epsilon = options.epsilon});
 }
+
+template class InstanceNormLayer<InstanceNorm1d>;
+template class InstanceNormLayer<InstanceNorm2d>;
+template class InstanceNormLayer<InstanceNorm3d>;
 
 }  // namespace adret

@@ -83,26 +83,55 @@ class GroupNorm : public Layer<GroupNorm> {
   bool is_normalization() const override { return true; }
 };
 
-struct InstanceNorm2dOptions {
+struct InstanceNormOptions {
   double epsilon = 1e-5;
   bool affine = false;  // weight and bias
 };
+using InstanceNorm1dOptions = InstanceNormOptions;
+using InstanceNorm2dOptions = InstanceNormOptions;
+using InstanceNorm3dOptions = InstanceNormOptions;
 
-// Normalises images (N, H, W, channels) over their places, each channel by itself (Ulyanov et al.
-// 2016). Like PyTorch's it has no parameters unless asked to, and keeps no running statistics.
-class InstanceNorm2d : public Layer<InstanceNorm2d> {
+// Normalises each channel of each sample over its places (Ulyanov et al. 2016). Like PyTorch's it
+// has no parameters unless asked to, and keeps no running statistics. The layers below differ in
+// the inputs they take.
+template <class Self>
+class InstanceNormLayer : public Layer<Self> {
  public:
-  explicit InstanceNorm2d(int64_t channels, const InstanceNorm2dOptions& options = {});
+  // Throws Error for no channels, and a negative epsilon.
+  explicit InstanceNormLayer(int64_t channels, const InstanceNormOptions& options = {});
+  // Throws ShapeError for other shapes, and a single place.
   Tensor forward(const Tensor& x);
-  InstanceNorm2d rebuild() const { return InstanceNorm2d(channels, options); }
+  Self rebuild() const { return Self(channels, options); }
 
   const int64_t channels;
-  const InstanceNorm2dOptions options;
+  const InstanceNormOptions options;
   Parameter& weight;
   Parameter& bias;
 
  private:
   bool is_normalization() const override { return true; }
 };
+
+// Of sequences (N, L, channels).
+class InstanceNorm1d : public InstanceNormLayer<InstanceNorm1d> {
+ public:
+  using InstanceNormLayer::InstanceNormLayer;
+};
+
+// Of images (N, H, W, channels).
+class InstanceNorm2d : public InstanceNormLayer<InstanceNorm2d> {
+ public:
+  using InstanceNormLayer::InstanceNormLayer;
+};
+
+// Of volumes (N, D, H, W, channels).
+class InstanceNorm3d : public InstanceNormLayer<InstanceNorm3d> {
+ public:
+  using InstanceNormLayer::InstanceNormLayer;
+};
+
+extern template class InstanceNormLayer<InstanceNorm1d>;
+extern template class InstanceNormLayer<InstanceNorm2d>;
+extern template class InstanceNormLayer<InstanceNorm3d>;
 
 }  // namespace adret

@@ -7,6 +7,8 @@
 #include <adret/core/kernels/kernel.h>
 #include <fmt/core.h>
 
+#include <cmath>
+
 namespace adret {
 namespace {
 
@@ -50,16 +52,36 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 
 namespace {
 
-// One mask for all elements along the dimensions 1..last-1. Selected, as infinity times 0 is NaN.
-Tensor dropout_alike(const char* function, const Tensor& x, double p, bool training, int last) {
+void check_samples(const char* function, const Tensor& x) {
   check::floating(function, {"x", x});
   if (x.rank() < 1) check::refuse_shape(function, {"x", x}, "(N, ...)");
+}
+
+// What is kept, the same for all elements along the dimensions 1..last-1.
+Tensor kept_alike(const Tensor& x, double p, int last) {
   Shape shape = x.shape();
   for (int dim = 1; dim < last; ++dim) shape = shape.with(dim, 1);
-  if (!training || p == 0) return dropout(x, p, training);
   const Tensor ones = Tensor::ones(shape, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor kept = dropout(ones, p, training).to(DType::boolean);
+  return dropout(ones, p, true).to(DType::boolean);
+}
+
+// Selected, as infinity times 0 is NaN.
+Tensor dropout_alike(const char* function, const Tensor& x, double p, bool training, int last) {
+  check_samples(function, x);
+  if (!training || p == 0) return dropout(x, p, training);
+  const Tensor kept = kept_alike(x, p, last);
   return where(kept, p < 1 ? x * (1 / (1 - p)) : x, 0);
+}
+
+Tensor alpha_dropout_alike(const char* function, const Tensor& x, double p, bool training,
+                           int last) {
+  check_samples(function, x);
+  if (!training || p == 0) return dropout(x, p, training);
+  const Tensor kept = kept_alike(x, p, last);
+  if (p == 1) return where(kept, x, 0);
+  constexpr double lowest = -1.7580993408473766;  // of selu
+  const double scale = 1 / std::sqrt((lowest * lowest * p + 1) * (1 - p));
+  return where(kept, affine(x, scale, -lowest * scale * p), lowest * scale * (1 - p));
 }
 
 }  // namespace
@@ -67,6 +89,16 @@ Tensor dropout_alike(const char* function, const Tensor& x, double p, bool train
 Tensor dropout2d(const Tensor& x, double p, bool training) {
   const FunctionScope scope("dropout2d");
   return dropout_alike("dropout2d", x, p, training, x.rank() - 1);
+}
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  const FunctionScope scope("alpha_dropout");
+  return alpha_dropout_alike("alpha_dropout", x, p, training, 1);
+}
+
+Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
+  const FunctionScope scope("feature_alpha_dropout");
+  return alpha_dropout_alike("feature_alpha_dropout", x, p, training, x.rank() - 1);
 }
 
 Tensor drop_path(const Tensor& x, double p, bool training) {

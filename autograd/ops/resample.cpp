@@ -1,4 +1,4 @@
-// Images in other sizes.
+// Sequences, images and volumes in other sizes.
 #include <adret/autograd/node.h>
 #include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/create.h>
@@ -62,17 +62,54 @@ Tensor mean_of_areas(const Tensor& x, Size2 size) {
   return resampled(x, size, {.mode = Resampling::area});
 }
 
+ResampleParams params_of(const char* function, const InterpolateOptions& options) {
+  const bool nearest = options.mode == Interpolation::nearest;
+  if (nearest && options.align_corners) {
+    check::refuse(function, "align_corners is of linear interpolation alone");
+  }
+  return {.mode = nearest ? Resampling::nearest : Resampling::bilinear,
+          .align_corners = options.align_corners};
+}
+
 }  // namespace
 
 Tensor interpolate(const Tensor& x, Size2 size, const InterpolateOptions& options) {
   const FunctionScope scope("interpolate");
   check::rank("interpolate", {"x", x}, 4, "(N, H, W, C)");
   check_resizable("interpolate", x, size);
-  if (options.mode == Interpolation::nearest) {
-    if (options.align_corners) check::refuse("interpolate", "align_corners is of bilinear alone");
-    return resampled(x, size, {.mode = Resampling::nearest});
-  }
-  return resampled(x, size, {.mode = Resampling::bilinear, .align_corners = options.align_corners});
+  return resampled(x, size, params_of("interpolate", options));
+}
+
+Tensor interpolate1d(const Tensor& x, int64_t size, const InterpolateOptions& options) {
+  const FunctionScope scope("interpolate1d");
+  check::rank("interpolate1d", {"x", x}, 3, "(N, L, C)");
+  const Tensor rows = x.reshape({x.size(0), 1, x.size(1), x.size(2)});
+  check_resizable("interpolate1d", rows, Size2(1, size));
+  const Tensor y = resampled(rows, {1, size}, params_of("interpolate1d", options));
+  return y.reshape({x.size(0), size, x.size(2)});
+}
+
+Tensor interpolate3d(const Tensor& x, Size3 size, const InterpolateOptions& options) {
+  const FunctionScope scope("interpolate3d");
+  check::rank("interpolate3d", {"x", x}, 5, "(N, D, H, W, C)");
+  check_resizable("interpolate3d", x, size);
+  const ResampleParams params = params_of("interpolate3d", options);
+  const int64_t n = x.size(0), c = x.size(4);
+  const Size2 before(x.size(2), x.size(3)), after = size.plane();
+  // Columns through the slices, whose pixels count as channels.
+  const auto columns = [&](const Tensor& slices, Size2 pixels) {
+    const int64_t depth = x.size(1), channels = pixels.area() * c;
+    return resampled(slices.reshape({n, depth, 1, channels}), {size.d, 1}, params);
+  };
+  const auto planes = [&](const Tensor& slices, int64_t depth) {
+    return resampled(slices.reshape(around(n * depth, before, c)), after, params);
+  };
+  // What is between the two is to be small.
+  const bool columns_first =
+      double(size.d) * double(before.area()) < double(x.size(1)) * double(after.area());
+  const Tensor y =
+      columns_first ? planes(columns(x, before), size.d) : columns(planes(x, x.size(1)), after);
+  return y.reshape(around(n, size, c));
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t size) {
@@ -116,6 +153,19 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
   }
   return permute(x.reshape({n, h, w, c, factor, factor}), {0, 1, 4, 2, 5, 3})
       .reshape({n, h * factor, w * factor, c});
+}
+
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor) {
+  const FunctionScope scope("pixel_unshuffle");
+  check::rank("pixel_unshuffle", {"x", x}, 4, "(N, H, W, C)");
+  check_steps<Size2>("pixel_unshuffle", {{"factor", factor}});
+  if (factor < 1 || x.size(1) % factor != 0 || x.size(2) % factor != 0) {
+    check::refuse("pixel_unshuffle", fmt::format("sides {}x{} are no multiples of the factor {}",
+                                                 x.size(1), x.size(2), factor));
+  }
+  const int64_t n = x.size(0), h = x.size(1) / factor, w = x.size(2) / factor, c = x.size(3);
+  return permute(x.reshape({n, h, factor, w, factor, c}), {0, 1, 3, 5, 2, 4})
+      .reshape({n, h, w, c * factor * factor});
 }
 
 }  // namespace adret

@@ -1,5 +1,7 @@
 // Dropout: identity, masks, scale, derivatives and refusals.
 #include <adret/autograd/engine.h>
+#include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/dropout.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
@@ -112,6 +114,41 @@ TEST(Dropout, OfChannelsAndOfPathsDropsWhatIsNotFinite) {
       }
     }
   }
+}
+
+// torch.alpha_dropout(torch.ones(50).double(), 0.5, True).unique() are the values below.
+TEST(Dropout, OfSeluKeepsMeanAndVariance) {
+  random::manual_seed(3);
+  const int64_t n = 40000;
+  const Tensor x = randn({n, 1}, {.dtype = DType::f64});
+  for (const double p : {0.2, 0.5}) {
+    for (const auto call : {alpha_dropout, feature_alpha_dropout}) {
+      const Tensor y = call(x, p, true);
+      // 5 standard deviations; the fourth moment is at most 6.
+      EXPECT_NEAR(mean(y).item<double>(), 0, 5 / std::sqrt(double(n)));
+      EXPECT_NEAR(mean(square(y)).item<double>(), 1, 5 * std::sqrt(5 / double(n)));
+    }
+  }
+  const std::vector<float> of_ones = alpha_dropout(Tensor::ones({50, 1}), 0.5, true).to_vector();
+  for (const float value : of_ones) {
+    EXPECT_NEAR(value, value > 0 ? 1.6655988251839635 : -0.7791939305180315, 1e-6);
+  }
+  EXPECT_EQ(alpha_dropout(x, 1, true).to_vector<double>(), std::vector<double>(size_t(n), 0));
+  EXPECT_TRUE(alpha_dropout(x, 0, true).is_same(x));
+  EXPECT_TRUE(feature_alpha_dropout(x, 0.5, false).is_same(x));
+}
+
+TEST(Dropout, OfSeluHasDerivativesForAFixedMask) {
+  const auto elements = [](const std::vector<Tensor>& in) {
+    random::manual_seed(5);
+    return alpha_dropout(in[0], 0.4, true);
+  };
+  const auto channels = [](const std::vector<Tensor>& in) {
+    random::manual_seed(5);
+    return feature_alpha_dropout(in[0], 0.4, true);
+  };
+  expect_gradients(elements, {variable({3, 4})});
+  expect_gradients(channels, {variable({3, 2, 4})});
 }
 
 TEST(Dropout, WantsAProbability) {

@@ -127,6 +127,19 @@ TEST_P(EdgeShapes, OfPoolingAndResampling) {
   }
 }
 
+TEST_P(EdgeShapes, OfSequencesAndVolumesResampled) {
+  for (const Interpolation mode : {Interpolation::nearest, Interpolation::linear}) {
+    for (const int64_t size : {1, 3}) {
+      expect_derivatives("interpolate1d", {{n, 2, 1}}, [&](const Inputs& in) {
+        return square(interpolate1d(in[0], size, {.mode = mode}));
+      });
+      expect_derivatives("interpolate3d", {{n, 1, 2, 1, 2}}, [&](const Inputs& in) {
+        return square(interpolate3d(in[0], {3, size, 2}, {.mode = mode}));
+      });
+    }
+  }
+}
+
 TEST_P(EdgeShapes, OfProducts) {
   const auto of_rows = [](const Inputs& in) { return linear(in[0], in[1], in[2]); };
   expect_derivatives("linear", {{n, 3}, {2, 3}, {2}}, of_rows);

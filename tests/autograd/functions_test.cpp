@@ -16,12 +16,17 @@ using namespace test;
 const std::set<std::string_view> not_comparable = {"clamp/ends",
                                                    "round/halves",
                                                    "elu/zero",
+                                                   "celu/zero",
+                                                   "threshold/limit",
+                                                   "hardshrink/ends",
+                                                   "softshrink/ends",
                                                    "hypot/large",
                                                    "logsumexp/infinite",
                                                    "max_with_indices/ties",
                                                    "min_with_indices/ties",
                                                    "embedding/padding",
                                                    "sort/ties",
+                                                   "gaussian_nll_loss/small",
                                                    "sort/ties_descending"};
 
 TEST(Functions, HaveDerivativesOfFirstAndSecondOrder) {

@@ -31,6 +31,11 @@ TEST(NamedErrors, OfActivations) {
       any_shape("hardtanh", [](const Tensor& x) { hardtanh(x); }),
       any_shape("softplus", [](const Tensor& x) { softplus(x); }),
       any_shape("elu", [](const Tensor& x) { elu(x); }),
+      any_shape("celu", [](const Tensor& x) { celu(x); }),
+      any_shape("threshold", [](const Tensor& x) { threshold(x, 0, 0); }),
+      any_shape("hardshrink", [](const Tensor& x) { hardshrink(x); }),
+      any_shape("softshrink", [](const Tensor& x) { softshrink(x); }),
+      any_shape("tanhshrink", [](const Tensor& x) { tanhshrink(x); }),
       any_shape("leaky_relu", [](const Tensor& x) { leaky_relu(x); }),
       {"prelu", {ones({2, 4}), ones({4})}, [](const Inputs& in) { prelu(in[0], in[1]); }},
       {"glu", {ones({2, 4})}, [](const Inputs& in) { glu(in[0]); }},
@@ -214,7 +219,11 @@ TEST(NamedErrors, OfReductionsOverDimensionsThatAreNotThere) {
   refuses("var", [=](const Tensor& x) { var(x, {.dims = {2}}); });
   refuses("stddev", [=](const Tensor& x) { stddev(x, {.dims = {2}}); });
   refuses("cosine_similarity", [=](const Tensor& x) { cosine_similarity(x, x, {.dim = 2}); });
+  refuses("celu", [=](const Tensor& x) { celu(x, 0); });
+  refuses("softshrink", [=](const Tensor& x) { softshrink(x, -1); });
   refuses("hardtanh", [=](const Tensor& x) { hardtanh(x, 1, -1); });
+  refuses("alpha_dropout", [=](const Tensor& x) { alpha_dropout(x, 2, true); });
+  refuses("feature_alpha_dropout", [=](const Tensor& x) { feature_alpha_dropout(x, 2, true); });
   refuses("dropout2d", [=](const Tensor& x) { dropout2d(x, 2, true); });
   refuses("repeat", [=](const Tensor& x) { repeat(x, {1, 1, 1, 1, 1, 1, 1}); });
   refuses("repeat", [=](const Tensor& x) { repeat(x, {int64_t(1) << 60, 8}); });

@@ -38,7 +38,11 @@ TEST(NamedLayerErrors, OfProductsAndConvolutions) {
       image("avg_pool2d", [](const Tensor& x) { avg_pool2d(x, 2); }),
       image("global_avg_pool2d", global_avg_pool2d),
       image("interpolate", [](const Tensor& x) { interpolate(x, 2); }),
+      {"interpolate1d", {ones({1, 4, 2})}, [](const Inputs& in) { interpolate1d(in[0], 2); }},
+      {"interpolate3d", {ones({1, 2, 3, 4, 2})}, [](const Inputs& in) { interpolate3d(in[0], 2); }},
       image("adaptive_avg_pool2d", [](const Tensor& x) { adaptive_avg_pool2d(x, 2); }),
+      image(
+          "pixel_unshuffle", [](const Tensor& x) { pixel_unshuffle(x, 2); }, 1),
       image(
           "pixel_shuffle", [](const Tensor& x) { pixel_shuffle(x, 2); }, 1),
   });
@@ -118,6 +122,10 @@ TEST(NamedLayerErrors, OfLosses) {
       pair("cosine_similarity", [](const Tensor& a, const Tensor& b) { cosine_similarity(a, b); }),
       pair("hinge_embedding_loss",
            [](const Tensor& a, const Tensor& b) { hinge_embedding_loss(a, b); }),
+      pair("poisson_nll_loss", [](const Tensor& a, const Tensor& b) { poisson_nll_loss(a, b); }),
+      {"gaussian_nll_loss",
+       {ones({2, 3}), ones({2, 3}), ones({2, 3})},
+       [](const Inputs& in) { gaussian_nll_loss(in[0], in[1], in[2]); }},
       pair("soft_margin_loss", [](const Tensor& a, const Tensor& b) { soft_margin_loss(a, b); }),
       labelled("cross_entropy", [](const Tensor& a, const Tensor& b) { cross_entropy(a, b); }),
       labelled("nll_loss", [](const Tensor& a, const Tensor& b) { nll_loss(a, b); }),

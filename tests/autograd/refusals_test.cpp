@@ -163,6 +163,11 @@ TEST(Refusals, OfSizesWhoseProductsNeedMoreThan64Bits) {
       },
       "[interpolate] size 2147483648x2147483648, wanted at most");
   expect_error<ShapeError>(
+      [] {
+        return Upsample1d({.factor = int64_t(1) << 62})(Tensor::ones({1, 4, 1}));
+      },
+      "[interpolate1d] size 1x2147483648, wanted at most");
+  expect_error<ShapeError>(
       [&] {
         return conv2d(Tensor::ones({1, 4, 4, 0}), Tensor::ones({0, 2, 2, 4}), {},
                       {.groups = int64_t(1) << 62});

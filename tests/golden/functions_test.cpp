@@ -2,11 +2,8 @@
 #include <adret/autograd/engine.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "tests/support/close.h"
 #include "tests/support/functions.h"
+#include "tests/support/golden.h"
 
 namespace adret {
 namespace {
@@ -16,24 +13,13 @@ using Values = std::vector<double>;
 
 Values values_of(const Tensor& x) { return x.detach().to(DType::f64).to_vector<double>(); }
 
-// A few roundings of each step, of which there are up to ten, beside the largest value: where
-// values cancel, they are as large as what came before. Inputs are exact in f32.
-Tolerance tolerance(DType dtype, const Values& expected) {
-  double largest = 1;
-  for (double v : expected) {
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
-  }
-  const double unit = dtype == DType::f64 ? 1e-13 : 1e-6;
-  return {.relative = 10 * unit, .absolute = 3 * unit * largest};
-}
-
 void expect_golden(const FunctionCase& test, DType dtype) {
   const FunctionGolden golden = golden_of(test);
   const std::vector<Tensor> inputs = inputs_of(golden, dtype);
   const Tensor y = test.call(inputs);
   ASSERT_EQ(y.shape(), golden.y.shape());
   const Values expected = values_of(golden.y);
-  expect_close(values_of(y), expected, tolerance(dtype, expected), "result");
+  expect_close(values_of(y), expected, rounding_tolerance(dtype, expected), "result");
   EXPECT_EQ(y.requires_grad(), golden.has_gradient());
   if (!golden.has_gradient()) return;
   std::vector<Tensor> leaves, wanted;
@@ -47,8 +33,8 @@ void expect_golden(const FunctionCase& test, DType dtype) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     ASSERT_EQ(gradients[i].shape(), wanted[i].shape());
     const Values expected_gradient = values_of(wanted[i]);
-    expect_close(values_of(gradients[i]), expected_gradient, tolerance(dtype, expected_gradient),
-                 "gradient " + std::to_string(i));
+    expect_close(values_of(gradients[i]), expected_gradient,
+                 rounding_tolerance(dtype, expected_gradient), "gradient " + std::to_string(i));
   }
 }
 

@@ -188,6 +188,22 @@ def creation_cases():
     case("one_hot", lambda x: F.one_hot(x, 5), torch.tensor([[0, 3], [4, 1]]))
 
 
+def shrink_cases():
+    x, ends = normal(3, 5, scale=2), numbers(-2, -1, -0.5, 0, 0.5, 1, 2)
+    case("celu", F.celu, x)
+    # An alpha whose inverse f32 holds, as the gradient of PyTorch's own has that in it.
+    case("celu/alpha", lambda x: F.celu(x, 0.5), x)
+    case("celu/zero", lambda x: F.celu(x, 2), ends)
+    case("threshold", lambda x: F.threshold(x, 0.25, -3), x)
+    case("threshold/limit", lambda x: F.threshold(x, 1, 7), ends)
+    case("hardshrink", F.hardshrink, x)
+    case("hardshrink/ends", lambda x: F.hardshrink(x, 1), ends)
+    case("softshrink", F.softshrink, x)
+    case("softshrink/ends", lambda x: F.softshrink(x, 1), ends)
+    case("tanhshrink", F.tanhshrink, x)
+
+
 if __name__ == "__main__":
     write("functions.safetensors",
-          (unary_cases, activation_cases, binary_cases, logic_cases, reduce_cases, shape_cases, creation_cases))
+          (unary_cases, activation_cases, binary_cases, logic_cases, reduce_cases, shape_cases, creation_cases,
+           shrink_cases))

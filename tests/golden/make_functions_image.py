@@ -47,5 +47,22 @@ def resample_cases():
     case("pixel_shuffle", on_images(F.pixel_shuffle, upscale_factor=2), normal(2, 3, 2, 8))
 
 
+def resample_cases_of_other_ranks():
+    line, volume = normal(2, 7, 3), normal(2, 3, 4, 5, 2)
+    for kind, mode, x, sizes in (("1d", "linear", line, {"larger": 11, "smaller": 3, "one": 1}),
+                                 ("3d", "trilinear", volume,
+                                  {"larger": (5, 7, 6), "smaller": (2, 3, 1), "mixed": (1, 9, 2)})):
+        for name, size in sizes.items():
+            case(f"interpolate{kind}/nearest_{name}", on_images(F.interpolate, size=size, mode="nearest"), x)
+            for corners in (False, True):
+                case(f"interpolate{kind}/linear_{name}{'_corners' if corners else ''}",
+                     on_images(F.interpolate, size=size, mode=mode, align_corners=corners), x)
+
+
+def unshuffle_cases():
+    case("pixel_unshuffle", on_images(F.pixel_unshuffle, downscale_factor=2), normal(2, 4, 6, 3))
+
+
 if __name__ == "__main__":
-    write("functions_image.safetensors", (convolution_cases, resample_cases))
+    write("functions_image.safetensors", (convolution_cases, resample_cases, resample_cases_of_other_ranks,
+                                        unshuffle_cases))

@@ -102,6 +102,19 @@ def cross_entropy_cases():
     case("cross_entropy/shares", lambda x, t: F.cross_entropy(x, t.detach(), WEIGHTS, label_smoothing=0.2), x, shares)
 
 
+def likelihood_cases():
+    x, counts = normal(3, 4), torch.randint(0, 6, (3, 4)).double() + 0.25
+    all_reductions("poisson_nll_loss", F.poisson_nll_loss, x, counts)
+    case("poisson_nll_loss/full", lambda x, t: F.poisson_nll_loss(x, t, full=True, reduction="none"), x, counts)
+    case("poisson_nll_loss/rates", lambda x, t: F.poisson_nll_loss(x, t, log_input=False, eps=1e-3),
+         uniform(0.2, 4, 3, 4), counts)
+    target, variance = normal(3, 4), uniform(0.1, 3, 3, 4)
+    all_reductions("gaussian_nll_loss", F.gaussian_nll_loss, x, target, variance)
+    case("gaussian_nll_loss/full", lambda x, t, v: F.gaussian_nll_loss(x, t, v, full=True, eps=1e-3), x, target, variance)
+    case("gaussian_nll_loss/small", lambda x, t, v: F.gaussian_nll_loss(x, t, v, eps=1, reduction="none"), x, target,
+         variance)
+
+
 if __name__ == "__main__":
     write("functions_loss.safetensors", (label_cases, binary_cases, probability_cases, regression_cases, pair_cases,
-                                       cross_entropy_cases))
+                                       cross_entropy_cases, likelihood_cases))

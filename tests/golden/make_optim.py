@@ -5,13 +5,16 @@ tests/golden/make_optim.py
 
 optim.safetensors      parameters of odd sizes, gradients of ten steps, and the values after some of
                        these: "start.a", "grads.a" (10, ...) and "nadam.0.f32.a" (4, ...), that of
-                       the first set of options after the steps that TOLD lists
+                       the first set of options after the steps that TOLD lists; "wide", "tall" and
+                       "kernel" are those of Muon
+averages.safetensors   "uniform.f32.a" (4, ...) and the like: averages of the weights that SGD has at
+                       a rate of 0.5 with the gradients of optim.safetensors, each step's being averaged
 lbfgs.safetensors      Rosenbrock's function of seven values and a parabola of five: "0.f64.x" (steps, 7)
                        and "0.f64.w" (steps, 5) after each step by the first set of options, and
                        "0.f64.losses", those before it
 schedules.safetensors  "polynomial" and the like: rates of the steps from 0 on
 
-Lion and LAMB are not in PyTorch; they are written here from the formulas of their papers.
+Lion, LAMB and Muon are not in PyTorch; they are written here from the formulas of their papers.
 """
 from pathlib import Path
 
@@ -62,7 +65,51 @@ def lamb(lr, betas, eps, weight_decay):
     return step
 
 
+def orthogonalised(g, iterations):
+    """Newton and Schulz's iteration of Jordan et al. 2024, on the rows of g or its columns."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = g.reshape(len(g), -1)
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / (x.norm() + 1e-7)
+    for _ in range(iterations):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return (x.T if tall else x).reshape(g.shape)
+
+
+def muon(lr, momentum, nesterov=True, weight_decay=0, normalize=False, iterations=5):
+    """Jordan et al. 2024; the norm of the weights is that of the same authors' runs on CIFAR-10."""
+    buffers = {}
+
+    def step(key, w, g):
+        w, g = torch.from_numpy(w), torch.from_numpy(g)
+        buffers[key] = momentum * buffers.get(key, torch.zeros_like(g)) + g
+        update = orthogonalised(g + momentum * buffers[key] if nesterov else buffers[key], iterations)
+        shrunk = w * (1 - lr * weight_decay)
+        if normalize:
+            shrunk = shrunk * len(w)**0.5 / w.norm()
+        return (shrunk - lr * update).numpy()
+    return step
+
+
+PLAIN = (lion, lamb, muon)
+MATRICES = {"wide": (3, 5), "tall": (6, 2), "kernel": (4, 2, 3, 2)}
+MUON = [dict(lr=0.02, momentum=0.95),
+        dict(lr=0.05, momentum=0.8, nesterov=False, weight_decay=0.1, iterations=3),
+        dict(lr=0.1, momentum=0.6, normalize=True)]
+
 OPTIMIZERS = {
+    "sgd": (torch.optim.SGD, [
+        dict(lr=0.1),
+        dict(lr=0.05, momentum=0.9, weight_decay=0.1),
+        dict(lr=0.05, momentum=0.9, weight_decay=0.1, nesterov=True)]),
+    "adam": (torch.optim.Adam, [
+        dict(lr=0.05),
+        dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)]),
+    "adamw": (torch.optim.AdamW, [
+        dict(lr=0.05),
+        dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)]),
     # 1.13 multiplies the coming product with mu(t) twice unless foreach is set; later ones do not.
     "nadam": (lambda p, **o: torch.optim.NAdam(p, foreach=True, **o), [
         dict(lr=0.05),
@@ -86,7 +133,7 @@ OPTIMIZERS = {
 def trajectory(make, options, dtype, start, grads):
     """{key: values after the steps of TOLD}."""
     told = {key: [] for key in start}
-    if make in (lion, lamb):
+    if make in PLAIN:
         step, exact = make(**options), {key: value.astype(dtype) for key, value in start.items()}
         for t in range(STEPS):
             for key in start:
@@ -107,21 +154,71 @@ def trajectory(make, options, dtype, start, grads):
     return told
 
 
-def make_optimizers():
-    rng = np.random.default_rng(1)
-    # Numbers that f32 holds, and a parameter that is zero at first.
-    start = {key: np.round(rng.normal(size=shape) * 64) / 64 for key, shape in SHAPES.items()}
-    start["c"] = np.zeros(1)
-    grads = {key: np.round(rng.normal(size=(STEPS, *shape)) * 64) / 64 for key, shape in SHAPES.items()}
+def drawn(rng, shapes):
+    """Values and ten gradients of parameters, of numbers that f32 holds."""
+    start = {key: np.round(rng.normal(size=shape) * 64) / 64 for key, shape in shapes.items()}
+    grads = {key: np.round(rng.normal(size=(STEPS, *shape)) * 64) / 64 for key, shape in shapes.items()}
+    return start, grads
+
+
+def trajectories(optimizers, start, grads):
     tensors = {f"start.{key}": ("F64", value) for key, value in start.items()}
     tensors |= {f"grads.{key}": ("F64", value) for key, value in grads.items()}
-    for name, (make, sets) in OPTIMIZERS.items():
+    for name, (make, sets) in optimizers.items():
         for number, options in enumerate(sets):
             for dtype in DTYPES:
-                numpy_or_torch = {"f32": "float32", "f64": "float64"}[dtype] if make in (lion, lamb) else dtype
+                numpy_or_torch = {"f32": "float32", "f64": "float64"}[dtype] if make in PLAIN else dtype
                 for key, values in trajectory(make, options, numpy_or_torch, start, grads).items():
                     tensors[f"{name}.{number}.{dtype}.{key}"] = CODES[dtype], values
+    return tensors
+
+
+def make_optimizers():
+    start, grads = drawn(np.random.default_rng(1), SHAPES)
+    start["c"] = np.zeros(1)  # a parameter that is zero at first
+    tensors = trajectories(OPTIMIZERS, start, grads)
+    tensors |= trajectories({"muon": (muon, MUON)}, *drawn(np.random.default_rng(2), MATRICES))
     save("optim", tensors)
+    save("averages", averages(start, grads))
+
+
+# -- averages of weights ---------------------------------------------------------------------------
+
+def warm(decay):
+    """The share of update t: decay, but less at first; the copy of the start is the first that counts."""
+    def average(mean, value, count):
+        share = min(decay, float(count) / (9 + float(count)))
+        return share * mean + (1 - share) * value
+    return average
+
+
+# The function of swa_utils, and whether the start is averaged with the rest.
+AVERAGES = {"uniform": (None, False),
+            "moving": (lambda mean, value, count: 0.9 * mean + 0.1 * value, True),
+            "warm": (warm(0.5), True)}
+
+
+def averages(start, grads):
+    tensors = {}
+    for name, (function, from_start) in AVERAGES.items():
+        for dtype in DTYPES:
+            model = torch.nn.ParameterDict({key: torch.nn.Parameter(torch.tensor(value, dtype=DTYPES[dtype]))
+                                            for key, value in start.items()})
+            mean = torch.optim.swa_utils.AveragedModel(model, avg_fn=function)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+            if from_start:
+                mean.update_parameters(model)
+            told = {key: [] for key in start}
+            for t in range(STEPS):
+                for key, value in model.items():
+                    value.grad = torch.tensor(grads[key][t], dtype=DTYPES[dtype])
+                optimizer.step()
+                mean.update_parameters(model)
+                if t + 1 in TOLD:
+                    for key, value in mean.module.items():
+                        told[key].append(value.detach().numpy().copy())
+            tensors |= {f"{name}.{dtype}.{key}": (CODES[dtype], values) for key, values in told.items()}
+    return tensors
 
 
 # -- schedules -------------------------------------------------------------------------------------

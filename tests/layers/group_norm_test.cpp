@@ -58,6 +58,21 @@ TEST(NormLayers, HavePyTorchsParametersAndFunctions) {
   expect_same(instance(x), instance_norm(x));
 }
 
+TEST(InstanceNorms, OfSequencesAndVolumesAreLikeThatOfImages) {
+  const Tensor line = input({2, 5, 3}), volume = input({2, 2, 1, 3, 3});
+  InstanceNorm1d of_lines(3, {.epsilon = 0.1});
+  InstanceNorm3d of_volumes(3, {.affine = true});
+  EXPECT_EQ(names(of_lines), Names{});
+  EXPECT_EQ(names(of_volumes), (Names{"weight", "bias"}));
+  expect_same(of_lines(line), instance_norm(line, {}, {}, {.epsilon = 0.1}));
+  expect_same(of_volumes(volume), instance_norm(volume));
+  expect_same(of_lines.clone()(line), of_lines(line));
+  expect_same(of_volumes.clone()(volume), of_volumes(volume));
+  of_volumes.to(DType::bf16);
+  EXPECT_EQ(of_volumes.weight.value.dtype(), DType::f32);
+  EXPECT_EQ(of_volumes(volume.to(DType::bf16)).dtype(), DType::bf16);
+}
+
 TEST(NormLayers, StayInF32WhenTheModelIsConverted) {
   Sequential net(Linear(8, 8), LayerNorm(8), RMSNorm(8), GroupNorm(2, 8));
   net.to(DType::bf16);
@@ -96,6 +111,18 @@ TEST(NormLayers, RefuseWrongShapesAndOptions) {
                            "[GroupNorm] wants (N, ..., 4), got (2, 3)");
   expect_error<ShapeError>([&] { return InstanceNorm2d(3)(x); },
                            "[InstanceNorm2d] wants images (N, H, W, 3), got (2, 3)");
+  expect_error<ShapeError>([&] { return InstanceNorm1d(3)(x); },
+                           "[InstanceNorm1d] wants sequences (N, L, 3), got (2, 3)");
+  expect_error<ShapeError>([&] { return InstanceNorm3d(3)(x); },
+                           "[InstanceNorm3d] wants volumes (N, D, H, W, 3), got (2, 3)");
+  expect_error<ShapeError>(
+      [] {
+        return InstanceNorm1d(3)(Tensor::ones({2, 1, 3}));
+      },
+      "[instance_norm] x (2, 1, 3) has a single value per sample and channel");
+  expect_error<Error>([] { return InstanceNorm1d(0); }, "[InstanceNorm1d] channels is 0");
+  expect_error<Error>([] { return InstanceNorm3d(1, {.epsilon = -1}); },
+                      "[InstanceNorm3d] epsilon is -1");
   expect_error<Error>([] { return LayerNorm(0); }, "[LayerNorm] size is 0");
   expect_error<Error>([] { return LayerNorm(Shape{}); }, "[LayerNorm] the shape has no dimension");
   expect_error<Error>([] { return RMSNorm(3, {.epsilon = -1}); }, "[RMSNorm] epsilon is -1");

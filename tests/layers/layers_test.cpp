@@ -4,11 +4,14 @@
 #include <adret/autograd/gradcheck.h>
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/reduce.h>
+#include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/statistics.h>
 #include <adret/core/random.h>
 #include <adret/layers/activation.h>
 #include <adret/layers/attention.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/dropout.h>
+#include <adret/layers/embedding.h>
 #include <adret/layers/flatten.h>
 #include <adret/layers/linear.h>
 #include <adret/layers/norm.h>
@@ -48,6 +51,7 @@ TEST(ActivationLayers, ComputeTheirFunctionsAndAreCloned) {
     auto copy = layer.clone();
     EXPECT_EQ(copy(x).template to_vector<float>(), y.to_vector<float>());
   };
+  expect(ReLU6(), relu6(x));
   expect(GELU(), gelu(x));
   expect(GELU(GeluForm::tanh), gelu_tanh(x));
   expect(SiLU(), silu(x));
@@ -60,6 +64,18 @@ TEST(ActivationLayers, ComputeTheirFunctionsAndAreCloned) {
   expect(Hardsigmoid(), hardsigmoid(x));
   expect(GLU(1), glu(x, 1));
   expect(PReLU(4, 0.5), leaky_relu(x, 0.5));
+  expect(Identity(), x);
+  expect(Hardtanh(-2, 0.5), hardtanh(x, -2, 0.5));
+  expect(Softsign(), softsign(x));
+  expect(LogSigmoid(), logsigmoid(x));
+  expect(CELU(0.5), celu(x, 0.5));
+  expect(Threshold(1, 2), threshold(x, 1, 2));
+  expect(Hardshrink(1), hardshrink(x, 1));
+  expect(Softshrink(1), softshrink(x, 1));
+  expect(Tanhshrink(), tanhshrink(x));
+  expect(Unflatten(-1, {2, 2}), x.reshape({3, 2, 2}));
+  expect(Softmax(0), softmax(x, 0));
+  expect(LogSoftmax(0), log_softmax(x, 0));
 }
 
 TEST(PReLU, LearnsASlopeForEachChannel) {
@@ -102,8 +118,23 @@ TEST(Layers, RefuseOptionsThatNoInputCouldUse) {
   expect_error<Error>([] { return ConvTranspose1d(1, 1, {.kernel = 3, .output_padding = 1}); },
                       "[ConvTranspose1d] output_padding is 1");
   expect_error<Error>([] { return Softplus({.beta = 0}); }, "[Softplus] beta is 0");
+  expect_error<Error>([] { return Hardtanh(1, -1); },
+                      "[Hardtanh] low is 1; it must be at most high, -1");
+  expect_error<Error>([] { return CELU(0); }, "[CELU] alpha is 0; it must be above 0");
+  expect_error<Error>([] { return Softshrink(-1); }, "[Softshrink] lambda is -1");
+  expect_error<Error>([] { return Unflatten(0, {}); }, "[Unflatten] there are no sizes");
+  expect_error<ShapeError>(
+      [] {
+        return Unflatten(1, {2, 2})(Tensor::ones({2, 5}));
+      },
+      "[Unflatten] dimension 1 of (2, 5) cannot be (2, 2)");
+  expect_error<ShapeError>(
+      [] {
+        return Unflatten(2, {1})(Tensor::ones({2, 5}));
+      },
+      "[Unflatten] dimension 2 is out of range");
   expect_error<Error>([] { return Upsample({.align_corners = true}); },
-                      "[Upsample] align_corners is of bilinear alone");
+                      "[Upsample] align_corners is of linear interpolation alone");
   Linear model(1, 1);
   expect_error<Error>([&] { Sgd(model, {.momentum = 0.9}); }, "[sgd] lr is nan");
 }
@@ -119,6 +150,27 @@ TEST(Attention, TakesItsMaskInBraces) {
   EXPECT_EQ(attention(x, x, x, {.causal = true}).to_vector(),
             attention(x, x, x, causal).to_vector());
   EXPECT_EQ(encoder(x, {.causal = true}).to_vector(), encoder(x, causal).to_vector());
+}
+
+TEST(Embedding, StartsNormalButForItsPadding) {
+  random::manual_seed(1);
+  const Embedding table(50, 40, {.padding_idx = -2});
+  EXPECT_LT(std::abs(mean(table.weight.value).item()), 0.1);  // 4 of its deviations
+  EXPECT_NEAR(stddev(table.weight.value).item(), std::sqrt(0.98), 0.07);
+  EXPECT_EQ(slice(table.weight.value, 0, 48, 49).to_vector(), Values(40, 0));
+  expect_error<Error>([] { return Embedding(0, 2); }, "[Embedding] count is 0");
+  expect_error<Error>([] { return Embedding(2, 0); }, "[Embedding] features is 0");
+  expect_error<Error>([] { return Embedding(3, 2, {.padding_idx = 3}); },
+                      "[Embedding] padding_idx 3 is none of 3 rows");
+}
+
+TEST(TransformerDecoderLayer, IsClonedAndRefusesWhatDoesNotFit) {
+  TransformerDecoderLayer decoder(4, 2, {.feedforward = 8, .dropout = 0});
+  const Tensor x = ramp({1, 3, 4}), memory = ramp({1, 2, 4});
+  EXPECT_EQ(decoder.clone()(x, memory).to_vector(), decoder(x, memory).to_vector());
+  expect_error<Error>([] { return TransformerDecoderLayer(4, 3); }, "[MultiheadAttention]");
+  expect_error<Error>([] { return TransformerDecoderLayer(4, 2, {.feedforward = 0}); },
+                      "[TransformerLayer] feedforward is 0");
 }
 
 TEST(Conv2d, SaysWhichChannelsGroupsDoNotDivide) {

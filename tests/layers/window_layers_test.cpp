@@ -1,9 +1,10 @@
-// Convolution and pooling layers of sequences and volumes: names, shapes, what they pass on, copies
-// and what they refuse.
+// Convolution, pooling and resampling layers of sequences and volumes: names, shapes, what they
+// pass on, copies and what they refuse.
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/random.h>
 #include <adret/layers/conv.h>
 #include <adret/layers/pool.h>
+#include <adret/layers/resample.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
@@ -124,9 +125,42 @@ TEST_F(WindowLayers, PoolingPassesItsOptionsOn) {
   expect(GlobalMaxPool2d(), image, global_max_pool2d(image));
   expect(AdaptiveAvgPool1d(3), line, adaptive_avg_pool1d(line, 3));
   expect(AdaptiveMaxPool1d(3), line, adaptive_max_pool1d(line, 3));
+  expect(AdaptiveAvgPool2d({2, 3}), image, adaptive_avg_pool2d(image, {2, 3}));
   expect(AdaptiveMaxPool2d({2, 3}), image, adaptive_max_pool2d(image, {2, 3}));
   expect(AdaptiveAvgPool3d({2, 3, 1}), volume, adaptive_avg_pool3d(volume, {2, 3, 1}));
   expect(AdaptiveMaxPool3d({2, 3, 1}), volume, adaptive_max_pool3d(volume, {2, 3, 1}));
+}
+
+TEST_F(WindowLayers, PixelsAreShuffled) {
+  const Tensor x = input({1, 2, 3, 18});
+  PixelShuffle layer(3);
+  expect_result(layer, x, pixel_shuffle(x, 3));
+  expect_error<Error>([] { return PixelShuffle(0); }, "[PixelShuffle] factor is 0");
+  PixelUnshuffle back(3);
+  expect_result(back, layer(x), x);
+  expect_error<Error>([] { return PixelUnshuffle(0); }, "[PixelUnshuffle] factor is 0");
+  expect_error<ShapeError>(
+      [] {
+        return PixelUnshuffle(2)(input({1, 4, 3, 1}));
+      },
+      "[pixel_unshuffle] sides 4x3 are no multiples of the factor 2");
+}
+
+TEST_F(WindowLayers, UpsamplingPassesItsOptionsOn) {
+  const Tensor line = input({2, 3, 2}), image = input({2, 2, 3, 2}),
+               volume = input({1, 2, 3, 2, 2});
+  const InterpolateOptions corners{.mode = Interpolation::linear, .align_corners = true};
+  const auto expect = [](auto layer, const Tensor& x, const Tensor& y) {
+    expect_result(layer, x, y);
+  };
+  expect(Upsample1d(), line, interpolate1d(line, 6));
+  expect(Upsample1d({.factor = 3, .mode = Interpolation::linear, .align_corners = true}), line,
+         interpolate1d(line, 9, corners));
+  expect(Upsample({.factor = {2, 3}, .mode = Interpolation::bilinear, .align_corners = true}),
+         image, interpolate(image, {4, 9}, corners));
+  expect(Upsample3d(), volume, interpolate3d(volume, {4, 6, 4}));
+  expect(Upsample3d({.factor = {1, 2, 3}, .mode = Interpolation::trilinear, .align_corners = true}),
+         volume, interpolate3d(volume, {2, 6, 6}, corners));
 }
 
 TEST_F(WindowLayers, RefuseArgumentsThatCannotWork) {
@@ -166,6 +200,16 @@ TEST_F(WindowLayers, RefuseArgumentsThatCannotWork) {
   refuses("[AdaptiveMaxPool1d] size is 0", [] { return AdaptiveMaxPool1d(0); });
   refuses("[AdaptiveMaxPool2d] size is 0x1", [] { return AdaptiveMaxPool2d({0, 1}); });
   refuses("[AdaptiveMaxPool3d] size is 0x0x0", [] { return AdaptiveMaxPool3d(0); });
+  refuses("[Upsample1d] factor is 0; it must be at least 1",
+          [] { return Upsample1d({.factor = 0}); });
+  refuses("[Upsample3d] factor is 2x0x2", [] { return Upsample3d({.factor = {2, 0, 2}}); });
+  refuses("[Upsample3d] align_corners is of linear interpolation alone",
+          [] { return Upsample3d({.align_corners = true}); });
+  expect_error<ShapeError>(
+      [] {
+        return Upsample1d()(Tensor::ones({2, 3}));
+      },
+      "[interpolate1d] x is (2, 3), wanted (N, L, C)");
 }
 
 }  // namespace

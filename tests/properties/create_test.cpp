@@ -145,6 +145,40 @@ TEST(DropoutProperties, ZeroesAndScales) {
   for_random_cases("drop_path", [](Draw& draw) { expect_dropped(draw, drop_path, 1, 0); });
 }
 
+// Dropped or scaled and shifted, alike along the dimensions 1..last-1.
+void expect_alpha_dropped(Draw& draw, Dropout call, bool of_channels) {
+  const Shape shape = draw.shape(2, 4);
+  const double p = draw.one_of<double>({0.25, 0.5, 0.9}), lowest = -1.7580993408473766;
+  const double scale = 1 / std::sqrt((lowest * lowest * p + 1) * (1 - p));
+  const Tensor x = draw.numbers(shape);
+  const auto seed = uint64_t(draw.integer(0, 1000));
+  random::manual_seed(seed);
+  const Array in(x), y(call(x, p, true));
+  Shape masks = shape;
+  for (int d = 1; of_channels && d < shape.rank() - 1; ++d) masks = masks.with(d, 1);
+  Array mask(masks, -1);
+  for (const Index& at : indices_of(shape)) {
+    const double dropped = lowest * scale * (1 - p), kept = scale * (in.at(at) - lowest * p);
+    const bool is_kept = std::abs(y.at(at) - kept) < std::abs(y.at(at) - dropped);
+    EXPECT_NEAR(y.at(at), is_kept ? kept : dropped, 1e-12);
+    if (mask.at(at) < 0) mask.at(at) = is_kept;
+    EXPECT_EQ(mask.at(at), double(is_kept)) << "another mask in the same part";
+  }
+  expect_slope(
+      [&](const Inputs& in) {
+        random::manual_seed(seed);
+        return call(in[0] * 1, p, true);
+      },
+      {x}, draw);
+}
+
+TEST(DropoutProperties, OfSeluReplacesAndScales) {
+  for_random_cases("alpha_dropout",
+                   [](Draw& draw) { expect_alpha_dropped(draw, alpha_dropout, false); });
+  for_random_cases("feature_alpha_dropout",
+                   [](Draw& draw) { expect_alpha_dropped(draw, feature_alpha_dropout, true); });
+}
+
 // The share of what is dropped is p, to within five deviations.
 TEST(DropoutProperties, KeepsTheRate) {
   for_random_cases(

@@ -1,6 +1,7 @@
 // Losses: each element's against its definition, how sums and means follow, and slopes.
 #include <adret/autograd/ops/activation.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/likelihood_loss.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/reduce.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 
 #include "tests/support/random_case.h"
 
@@ -336,6 +338,52 @@ TEST(LossProperties, OfVectors) {
       reduced.reduction = r;
       return triplet_margin_loss(in[0], in[1], in[2], reduced);
     });
+  });
+}
+
+TEST(LossProperties, OfLikelihoods) {
+  for_random_cases("poisson_nll_loss", [](Draw& draw) {
+    const Shape shape = draw.shape(0, 3);
+    const PoissonNllOptions options{
+        .log_input = draw.chance(), .full = draw.chance(), .epsilon = 1e-3};
+    const double low = options.log_input ? -2 : 0.25;
+    const Inputs in = {draw.numbers(shape, DType::f64, low, 3),
+                       draw.numbers(shape, DType::f64, 0.25, 5)};
+    const Array x(in[0]), target(in[1]);
+    const auto with = [&](Reduction reduction) {
+      PoissonNllOptions reduced = options;
+      reduced.reduction = reduction;
+      return reduced;
+    };
+    const auto of_element = [&](const Index& at) {
+      const double t = target.at(at), rate = options.log_input ? std::exp(x.at(at)) : x.at(at);
+      const double log_rate = options.log_input ? x.at(at) : std::log(rate + 1e-3);
+      const double rest =
+          t * std::log(t) - t + 0.5 * std::log(2 * std::numbers::pi * t);  // Stirling's
+      return rate - t * log_rate + (options.full && t > 1 ? rest : 0);
+    };
+    expect_array(poisson_nll_loss(in[0], in[1], with(Reduction::none)),
+                 tabulate(shape, of_element));
+    expect_loss(draw, in, [&](const Inputs& in, Reduction r) {
+      return poisson_nll_loss(in[0], in[1], with(r));
+    });
+  });
+  for_random_cases("gaussian_nll_loss", [](Draw& draw) {
+    const Shape shape = draw.shape(0, 3);
+    const bool full = draw.chance();
+    const Inputs in = {draw.numbers(shape), draw.numbers(shape),
+                       draw.numbers(shape, DType::f64, 0.25, 4)};
+    const Array x(in[0]), target(in[1]), variance(in[2]);
+    const auto of_element = [&](const Index& at) {
+      const double off = x.at(at) - target.at(at), v = variance.at(at);
+      const double rest = full ? 0.5 * std::log(2 * std::numbers::pi) : 0;
+      return 0.5 * (std::log(v) + off * off / v) + rest;
+    };
+    const auto loss = [&](const Inputs& in, Reduction r) {
+      return gaussian_nll_loss(in[0], in[1], in[2], {.full = full, .reduction = r});
+    };
+    expect_array(loss(in, Reduction::none), tabulate(shape, of_element));
+    expect_loss(draw, in, loss);
   });
 }
 

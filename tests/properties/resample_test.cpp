@@ -89,6 +89,69 @@ TEST(ResampleProperties, Bilinear) {
   });
 }
 
+// A sequence or a volume, and another size for each of its directions.
+struct Places {
+  Tensor x;
+  Shape y;
+
+  Places(Draw& draw, int directions) {
+    Shape before{draw.integer(0, 2)};
+    y = before;
+    for (int d = 1; d <= directions; ++d) {
+      before = before.inserted(d, draw.integer(1, 5));
+      y = y.inserted(d, draw.chance(0.2) ? before[d] : draw.integer(1, 6));
+    }
+    const int64_t channels = draw.integer(0, 3);
+    x = draw.numbers(before.inserted(directions + 1, channels));
+    y = y.inserted(directions + 1, channels);
+  }
+
+  // Each element of y as a sum over the elements of x, a product of weights for each direction.
+  Array resampled(const InterpolateOptions& options) const {
+    const Array in(x);
+    const std::vector<Index> all = indices_of(x.shape());
+    return tabulate(y, [&](const Index& to) {
+      double sum = 0;
+      for (const Index& from : all) {
+        double share = from.front() == to.front() && from.back() == to.back();
+        for (int d = 1; d < y.rank() - 1; ++d) {
+          const int64_t i = to[size_t(d)], j = from[size_t(d)], size = x.size(d);
+          share *= options.mode == Interpolation::nearest
+                       ? j == i * size / y[d]
+                       : std::max(0.0, 1 - std::abs(position(i, size, y[d], options.align_corners) -
+                                                    double(j)));
+        }
+        sum += share * in.at(from);
+      }
+      return sum;
+    });
+  }
+};
+
+template <class Call>
+void expect_places(Draw& draw, int directions, Call call) {
+  const Places p(draw, directions);
+  const Interpolation mode = draw.chance(0.3) ? Interpolation::nearest : Interpolation::linear;
+  const InterpolateOptions options{.mode = mode,
+                                   .align_corners = mode == Interpolation::linear && draw.chance()};
+  expect_array(call(p.x.to(draw.wide()), p.y, options), p.resampled(options));
+  expect_slope([&](const Inputs& in) { return call(in[0].reshape(in[0].shape()), p.y, options); },
+               {p.x}, draw);
+}
+
+TEST(ResampleProperties, OfSequencesAndVolumes) {
+  for_random_cases("interpolate1d", [](Draw& draw) {
+    expect_places(draw, 1, [](const Tensor& x, const Shape& y, const InterpolateOptions& options) {
+      return interpolate1d(x, y[1], options);
+    });
+  });
+  for_random_cases("interpolate3d", [](Draw& draw) {
+    expect_places(draw, 3, [](const Tensor& x, const Shape& y, const InterpolateOptions& options) {
+      return interpolate3d(x, {y[1], y[2], y[3]}, options);
+    });
+  });
+}
+
 TEST(ResampleProperties, PixelShuffle) {
   for_random_cases("pixel_shuffle", [](Draw& draw) {
     const int64_t factor = draw.integer(1, 3), channels = draw.integer(1, 3);
@@ -103,6 +166,20 @@ TEST(ResampleProperties, PixelShuffle) {
         });
     expect_array(pixel_shuffle(x, factor), y);
     expect_slope([&](const Inputs& in) { return pixel_shuffle(in[0], factor); }, {x}, draw);
+  });
+  for_random_cases("pixel_unshuffle", [](Draw& draw) {
+    const int64_t factor = draw.integer(1, 3), h = draw.size(), w = draw.size();
+    const int64_t c = draw.integer(1, 3);
+    const Tensor x = draw.numbers({draw.integer(0, 2), h * factor, w * factor, c});
+    const Array in(x);
+    const Array y = tabulate({x.size(0), h, w, c * factor * factor}, [&](const Index& at) {
+      const int64_t within = at[3] % (factor * factor);
+      return in.at({at[0], at[1] * factor + within / factor, at[2] * factor + within % factor,
+                    at[3] / (factor * factor)});
+    });
+    expect_array(pixel_unshuffle(x, factor), y);
+    expect_same(pixel_shuffle(pixel_unshuffle(x, factor), factor), x);
+    expect_slope([&](const Inputs& in) { return pixel_unshuffle(in[0], factor); }, {x}, draw);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/logic.h>
+#include <adret/autograd/ops/shrink.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,7 @@ const Unary everywhere[] = {
     {"logsigmoid", logsigmoid, [](double x) { return -std::log1p(std::exp(-x)); }, -9, 9},
     {"hardsigmoid", hardsigmoid, [](double x) { return between(x / 6 + 0.5, 0, 1); }, -9, 9},
     {"hardswish", hardswish, [](double x) { return x * between(x / 6 + 0.5, 0, 1); }, -9, 9},
+    {"tanhshrink", tanhshrink, [](double x) { return x - std::tanh(x); }, -9, 9},
     {"selu", selu, [](double x) { return 1.05070098735548 * elu_of(x, 1.67326324235437); }},
 };
 
@@ -193,6 +195,30 @@ TEST(UnaryProperties, WithParametersFollowTheirFormulas) {
     const double alpha = draw.number(0, 2);
     check(draw, {[=](const Tensor& x) { return elu(x, alpha); },
                  [=](double x) { return elu_of(x, alpha); }});
+  });
+}
+
+TEST(UnaryProperties, OfShrinkagesFollowTheirFormulas) {
+  for_random_cases("celu", [](Draw& draw) {
+    const double alpha = draw.one_of<double>({1, 0.25, 1.5});
+    check(draw, {[=](const Tensor& x) { return celu(x, alpha); },
+                 [=](double x) { return x > 0 ? x : alpha * std::expm1(x / alpha); }});
+  });
+  for_random_cases("threshold", [](Draw& draw) {
+    const double limit = kink(draw, -4, 4), value = draw.number(-3, 3);
+    check(draw, {[=](const Tensor& x) { return threshold(x, limit, value); },
+                 [=](double x) { return x > limit ? x : value; }});
+  });
+  for_random_cases("hardshrink", [](Draw& draw) {
+    const double lambda = kink(draw, 0, 3);
+    check(draw, {[=](const Tensor& x) { return hardshrink(x, lambda); },
+                 [=](double x) { return std::abs(x) > lambda ? x : 0; }});
+  });
+  for_random_cases("softshrink", [](Draw& draw) {
+    const double lambda = kink(draw, 0, 3);
+    check(draw,
+          {[=](const Tensor& x) { return softshrink(x, lambda); },
+           [=](double x) { return std::abs(x) > lambda ? x - std::copysign(lambda, x) : 0; }});
   });
 }
 

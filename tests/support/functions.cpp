@@ -11,6 +11,7 @@
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/scan.h>
 #include <adret/autograd/ops/shape.h>
+#include <adret/autograd/ops/shrink.h>
 #include <adret/autograd/ops/softmax.h>
 #include <adret/autograd/ops/statistics.h>
 #include <adret/train/safetensors.h>
@@ -118,6 +119,16 @@ Cases activation_cases() {
       two("prelu", prelu),
       two("prelu/one", prelu),
       {"glu", [](const Inputs& in) { return glu(in[0]); }},
+      {"celu", [](const Inputs& in) { return celu(in[0]); }},
+      {"celu/alpha", [](const Inputs& in) { return celu(in[0], 0.5); }},
+      {"celu/zero", [](const Inputs& in) { return celu(in[0], 2); }},
+      {"threshold", [](const Inputs& in) { return threshold(in[0], 0.25, -3); }},
+      {"threshold/limit", [](const Inputs& in) { return threshold(in[0], 1, 7); }},
+      {"hardshrink", [](const Inputs& in) { return hardshrink(in[0]); }},
+      {"hardshrink/ends", [](const Inputs& in) { return hardshrink(in[0], 1); }},
+      {"softshrink", [](const Inputs& in) { return softshrink(in[0]); }},
+      {"softshrink/ends", [](const Inputs& in) { return softshrink(in[0], 1); }},
+      one("tanhshrink", tanhshrink),
       {"glu/first", [](const Inputs& in) { return glu(in[0], 0); }},
   };
 }

@@ -28,6 +28,12 @@ FunctionCase transpose_case(const char* name, const ConvTranspose2dOptions& opti
 FunctionCase interpolate_case(const char* name, Size2 size, const InterpolateOptions& options) {
   return {name, [=](const Inputs& in) { return interpolate(in[0], size, options); }};
 }
+FunctionCase interpolate1d_case(const char* name, int64_t size, const InterpolateOptions& options) {
+  return {name, [=](const Inputs& in) { return interpolate1d(in[0], size, options); }};
+}
+FunctionCase interpolate3d_case(const char* name, Size3 size, const InterpolateOptions& options) {
+  return {name, [=](const Inputs& in) { return interpolate3d(in[0], size, options); }};
+}
 FunctionCase adaptive_case(const char* name, Size2 size) {
   return {name, [=](const Inputs& in) { return adaptive_avg_pool2d(in[0], size); }};
 }
@@ -64,9 +70,28 @@ std::vector<FunctionCase> image_cases() {
       interpolate_case("interpolate/bilinear_larger_corners", {7, 10}, corners),
       interpolate_case("interpolate/bilinear_smaller_corners", {3, 2}, corners),
       interpolate_case("interpolate/bilinear_one_corners", {1, 5}, corners),
+      interpolate1d_case("interpolate1d/nearest_larger", 11, near),
+      interpolate1d_case("interpolate1d/linear_larger", 11, edges),
+      interpolate1d_case("interpolate1d/linear_larger_corners", 11, corners),
+      interpolate1d_case("interpolate1d/nearest_smaller", 3, near),
+      interpolate1d_case("interpolate1d/linear_smaller", 3, edges),
+      interpolate1d_case("interpolate1d/linear_smaller_corners", 3, corners),
+      interpolate1d_case("interpolate1d/nearest_one", 1, near),
+      interpolate1d_case("interpolate1d/linear_one", 1, edges),
+      interpolate1d_case("interpolate1d/linear_one_corners", 1, corners),
+      interpolate3d_case("interpolate3d/nearest_larger", {5, 7, 6}, near),
+      interpolate3d_case("interpolate3d/linear_larger", {5, 7, 6}, edges),
+      interpolate3d_case("interpolate3d/linear_larger_corners", {5, 7, 6}, corners),
+      interpolate3d_case("interpolate3d/nearest_smaller", {2, 3, 1}, near),
+      interpolate3d_case("interpolate3d/linear_smaller", {2, 3, 1}, edges),
+      interpolate3d_case("interpolate3d/linear_smaller_corners", {2, 3, 1}, corners),
+      interpolate3d_case("interpolate3d/nearest_mixed", {1, 9, 2}, near),
+      interpolate3d_case("interpolate3d/linear_mixed", {1, 9, 2}, edges),
+      interpolate3d_case("interpolate3d/linear_mixed_corners", {1, 9, 2}, corners),
       adaptive_case("adaptive_avg_pool2d/larger", {7, 10}),
       adaptive_case("adaptive_avg_pool2d/smaller", {3, 2}),
       adaptive_case("adaptive_avg_pool2d/one", {1, 5}),
+      {"pixel_unshuffle", [](const Inputs& in) { return pixel_unshuffle(in[0], 2); }},
       {"pixel_shuffle", [](const Inputs& in) { return pixel_shuffle(in[0], 2); }},
   };
 }

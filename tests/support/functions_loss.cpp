@@ -1,5 +1,6 @@
 // Cases of functions that are losses.
 #include <adret/autograd/ops/create.h>
+#include <adret/autograd/ops/likelihood_loss.h>
 #include <adret/autograd/ops/loss.h>
 #include <adret/autograd/ops/pair_loss.h>
 #include <adret/autograd/ops/regression_loss.h>
@@ -192,11 +193,34 @@ std::vector<FunctionCase> pair_cases() {
   };
 }
 
+FunctionCase gaussian(const char* name, const GaussianNllOptions& options) {
+  return {name, [=](const Inputs& in) { return gaussian_nll_loss(in[0], in[1], in[2], options); }};
+}
+
+std::vector<FunctionCase> likelihood_cases() {
+  constexpr Reduction total = Reduction::sum, none = Reduction::none;
+  return {
+      two<PoissonNllOptions>("poisson_nll_loss", poisson_nll_loss, {}),
+      two<PoissonNllOptions>("poisson_nll_loss/sum", poisson_nll_loss, {.reduction = total}),
+      two<PoissonNllOptions>("poisson_nll_loss/none", poisson_nll_loss, {.reduction = none}),
+      two<PoissonNllOptions>("poisson_nll_loss/full", poisson_nll_loss,
+                             {.full = true, .reduction = none}),
+      two<PoissonNllOptions>("poisson_nll_loss/rates", poisson_nll_loss,
+                             {.log_input = false, .epsilon = 1e-3}),
+      gaussian("gaussian_nll_loss", {}),
+      gaussian("gaussian_nll_loss/sum", {.reduction = total}),
+      gaussian("gaussian_nll_loss/none", {.reduction = none}),
+      gaussian("gaussian_nll_loss/full", {.full = true, .epsilon = 1e-3}),
+      gaussian("gaussian_nll_loss/small", {.epsilon = 1, .reduction = none}),
+  };
+}
+
 }  // namespace
 
 std::vector<FunctionCase> loss_cases() {
   std::vector<FunctionCase> list = classification_cases();
-  for (const auto& part : {cross_entropy_cases(), regression_cases(), pair_cases()}) {
+  for (const auto& part :
+       {cross_entropy_cases(), regression_cases(), pair_cases(), likelihood_cases()}) {
     list.insert(list.end(), part.begin(), part.end());
   }
   return list;

@@ -88,5 +88,94 @@ class ListFunctions(unittest.TestCase):
         self.assertEqual(missing, ["tools/list_functions: sine is excepted but has a case"])
 
 
+LAYERS = ("class Plain : public Layer<Plain> {};\nstruct Wide : Base<Wide, 2> {};\nclass Loose : public Layer<Other> {};\n"
+          "template <class Self>\nclass Base : public Layer<Self> {};\n")
+STEPS = [f"{name}.0.{dtype}.a" for name in ("good",) for dtype in ("f32", "f64")]
+
+
+class ListLayersAndOthers(unittest.TestCase):
+    def tree(self, files, golden):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
+        for path, text in ({"cmake/private_headers.txt": ""} | files).items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        (root / "tests/golden").mkdir(parents=True, exist_ok=True)
+        for file, keys in golden.items():
+            tool.safetensors_file.write(root / f"tests/golden/{file}.safetensors",
+                                        {key: ("F64", [], [1.0]) for key in keys})
+        return root
+
+    def layers(self, cases='of("Plain", Plain()), of("Wide/more", Wide(2))', golden=("Plain:x", "Wide/more:y"),
+               tests="Plain(), Wide(1)", excepted=None):
+        root = self.tree({"layers/a.h": LAYERS, "tests/golden/layers_test.cpp": cases, "tests/layers/a_test.cpp": tests},
+                         {"layers": golden})
+        with mock.patch.object(tool, "LAYERS", excepted or {}):
+            return tool.survey_layers(root)
+
+    def test_layers_are_rows_with_their_cases_and_tests(self):
+        rows, missing = self.layers()
+        self.assertEqual(missing, [])
+        self.assertEqual(rows, [("Plain", "layers/a.h", "1 of PyTorch's", "layers/a_test.cpp"),
+                                ("Wide", "layers/a.h", "1 of PyTorch's", "layers/a_test.cpp")])
+
+    def test_a_layer_without_golden_values_or_tests(self):
+        self.assertEqual(self.layers(cases='of("Plain", Plain())', golden=("Plain:x",), tests="Plain()")[1],
+                         ["layers/a.h: Wide has no case in tests/golden/layers_test.cpp",
+                          "layers/a.h: Wide is in no test of tests/layers"])
+        self.assertEqual(self.layers(golden=("Plain:x", "Wide/other:x"))[1],
+                         ["tests/golden/layers_test.cpp: Wide/more: a case without golden values",
+                          "tests/golden/layers_test.cpp: Wide/other: golden values without a case"])
+
+    def test_an_exception_of_a_layer_names_a_test_that_is_there(self):
+        only = dict(cases='of("Plain", Plain())', golden=("Plain:x",))
+        test = "layers/a_test.cpp: Layers, WideDraws"
+        self.assertEqual(self.layers(tests="Plain() TEST(Layers, WideDraws) Wide(1)", excepted={"Wide": test}, **only)[1], [])
+        self.assertEqual(self.layers(tests="Plain() Wide(1)", excepted={"Wide": test}, **only)[1],
+                         ["tools/list_functions: Wide: no test Layers, WideDraws in tests/layers/a_test.cpp"])
+        self.assertEqual(self.layers(tests="Plain() Wide() TEST(Layers, WideDraws)", excepted={"Wide": test, "Gone": test})[1],
+                         ["tools/list_functions: Wide is excepted but has a case",
+                          "tools/list_functions: Gone is excepted but not there"])
+
+    def test_optimizers_have_golden_values_in_both_dtypes(self):
+        files = {"optim/a.h": "class Good final : public Optimizer {\n", "tests/optim/a_test.cpp": "Good(model)",
+                 "tests/golden/optim_test.cpp": '{"good.0", make<Good>()}'}
+        rows, missing = tool.survey_optimizers(self.tree(files, {"optim": STEPS}))
+        self.assertEqual((rows, missing), ([("Good", "optim/a.h", "1 of PyTorch's", "optim/a_test.cpp")], []))
+        self.assertEqual(tool.survey_optimizers(self.tree(files, {"optim": STEPS[:1]}))[1],
+                         ["optim/a.h: Good has no golden values in f64"])
+        files["optim/b.h"] = "class Other final : public Family {\n"
+        self.assertIn("optim/b.h: Other has no golden values in f32",
+                      tool.survey_optimizers(self.tree(files, {"optim": STEPS}))[1])
+
+    def test_schedules_have_rates(self):
+        files = {"optim/lr_schedule.h": "LrSchedule step_lr(int);\n", "tests/optim/a_test.cpp": "step_lr(1)",
+                 "tests/golden/schedules_test.cpp": 'expect_rates("step", step_lr(1));'}
+        with mock.patch.object(tool, "SCHEDULES", {}):
+            rows, missing = tool.survey_schedules(self.tree(files, {"schedules": ["step"]}))
+            self.assertEqual((rows, missing), ([("step_lr", "optim/lr_schedule.h", "1 of PyTorch's", "optim/a_test.cpp")], []))
+            files["optim/lr_schedule.h"] += "LrSchedule other_lr(int);\n"
+            self.assertEqual(tool.survey_schedules(self.tree(files, {"schedules": ["step"]}))[1],
+                             ["optim/lr_schedule.h: other_lr has no case in tests/golden/schedules_test.cpp",
+                              "optim/lr_schedule.h: other_lr is in no test of tests/optim"])
+
+    def test_initialisers_have_a_test_each(self):
+        files = {"layers/init.h": "void ones_(int);\nvoid draw_(int);\n",
+                 "tests/layers/init_test.cpp": "TEST(Init, Ones) { init::ones_(x); }"}
+        listed = {"ones_": ("values", "layers/init_test.cpp: Init, Ones")}
+        with mock.patch.object(tool, "INITIALISERS", listed):
+            rows, missing = tool.survey_initialisers(self.tree(files, {}))
+            self.assertEqual([row[0] for row in rows], ["ones_"])
+            self.assertEqual(missing, ["layers/init.h: draw_ is not in INITIALISERS of tools/list_functions"])
+
+    def test_reports_name_tests_that_are_there(self):
+        root = self.tree({"tests/core/a_test.cpp": "TEST_P(Suite,\n       Holds)"}, {})
+        with mock.patch.object(tool, "REPORTS", (("a#1", "It holds", "core/a_test.cpp: Suite, Holds"),)):
+            self.assertEqual(tool.survey_reports(root), ([("It holds", "a#1", "`Suite.Holds`")], []))
+        with mock.patch.object(tool, "REPORTS", (("a#1", "It holds", "core/a_test.cpp: Suite, Gone"),)):
+            self.assertEqual(len(tool.survey_reports(root)[1]), 1)
+
+
 if __name__ == "__main__":
     unittest.main()
