@@ -31,12 +31,17 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(int(sizes.size())) {
 void Shape::check_numel() const {
   int64_t product = 1;
   for (int64_t size : span()) {
-    // Behind a size of 0 too, as products are taken in any order.
-    if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) ||
-        product > max_numel) {
-      refuse("shape",
-             fmt::format("{} has more elements than memory has addresses for", to_string(*this)));
+    if (!__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) &&
+        product <= max_numel) {
+      continue;
     }
+    const bool is_empty = std::ranges::count(span(), 0) > 0;
+    refuse(
+        "shape",
+        fmt::format("{} has {}", to_string(*this),
+                    is_empty ? "no elements, but its other sizes multiply to more than 2^60, which "
+                               "sizes of no tensor may"
+                             : "more elements than memory has addresses for"));
   }
 }
 
@@ -57,6 +62,7 @@ int Shape::resolve_dim(std::string_view function, int dim) const {
 Shape Shape::with(int dim, int64_t size) const {
   Shape result = *this;
   result.sizes_[size_t(dim)] = size;
+  if (size > sizes_[size_t(dim)]) result.check_numel();
   return result;
 }
 
@@ -76,6 +82,7 @@ Shape Shape::inserted(int dim, int64_t size) const {
                      result.sizes_.begin() + rank_ + 1);
   result.sizes_[size_t(dim)] = size;
   ++result.rank_;
+  if (size > 1) result.check_numel();
   return result;
 }
 

@@ -14,7 +14,11 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b) {
   const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
   check::alike(function, {"a", a}, {"b", b});
-  if (!is_comparison(op)) check::floating(function, {"a", a});
+  if (op == BinaryOp::divide) {
+    check::divisible(function, {"a", a});
+  } else if (!is_comparison(op)) {
+    check::number(function, {"a", a});
+  }
   const Shape shape = broadcast(function, a.shape(), b.shape());
   const DType dtype = is_comparison(op) ? DType::boolean : a.dtype();
   Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device()});
@@ -201,5 +205,21 @@ Tensor greater(const Tensor& a, const Tensor& b) { return binary(BinaryOp::great
 Tensor greater_equal(const Tensor& a, const Tensor& b) {
   return binary(BinaryOp::greater_equal, a, b);
 }
+
+namespace {
+
+Tensor compare(BinaryOp op, const Tensor& a, double b) {
+  const FunctionScope scope(to_string(op));
+  return binary(op, a, scalar_like(a, b));
+}
+
+}  // namespace
+
+Tensor equal(const Tensor& a, double b) { return compare(BinaryOp::equal, a, b); }
+Tensor not_equal(const Tensor& a, double b) { return compare(BinaryOp::not_equal, a, b); }
+Tensor less(const Tensor& a, double b) { return compare(BinaryOp::less, a, b); }
+Tensor less_equal(const Tensor& a, double b) { return compare(BinaryOp::less_equal, a, b); }
+Tensor greater(const Tensor& a, double b) { return compare(BinaryOp::greater, a, b); }
+Tensor greater_equal(const Tensor& a, double b) { return compare(BinaryOp::greater_equal, a, b); }
 
 }  // namespace adret

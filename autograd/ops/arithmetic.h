@@ -1,5 +1,10 @@
-// Elementwise arithmetic with NumPy's broadcasting. Operands have one floating dtype and device,
-// else ShapeError or DeviceError; a C++ scalar takes the tensor's dtype. NaN stays NaN.
+// Elementwise arithmetic with NumPy's broadcasting. Operands have one dtype and device, else
+// ShapeError or DeviceError; a C++ scalar takes the tensor's dtype. NaN stays NaN.
+//
+// Sums, differences, products, powers, extremes, affine, abs, sign, negative, clamp and square also
+// take integers, and wrap around beyond their range as two's complement does: 250 + 10 is 4 in u8,
+// abs and negative leave the lowest value as it is. The others take floats, and comparisons
+// everything.
 #pragma once
 
 #include <adret/core/tensor.h>
@@ -14,9 +19,10 @@ Tensor divide(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
-// With a C++ scalar, in one pass each; +, -, * and / below are these. Here and in affine,
-// reciprocal and pow it throws ShapeError for a finite scalar that would be infinite in the
-// tensor's dtype.
+// With a C++ scalar; +, -, * and / below are these. Here and in affine, reciprocal, pow and
+// comparisons it throws ShapeError for a scalar that the tensor's dtype does not hold: a finite one
+// that would be infinite there, a fraction or one beyond the range in integers, whose scalars are
+// exact up to 2^53.
 Tensor add(const Tensor& a, double b);
 Tensor subtract(const Tensor& a, double b);
 Tensor subtract(double a, const Tensor& b);
@@ -28,7 +34,7 @@ Tensor affine(const Tensor& x, double scale, double shift);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
-// The next four also take i32 and i64. The derivative of abs at 0 is 0, that of sign is 0.
+// The derivative of abs at 0 is 0, that of sign is 0.
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // -1, 0 or 1; NaN stays NaN
 Tensor negative(const Tensor& x);
@@ -37,7 +43,9 @@ Tensor negative(const Tensor& x);
 // result and infinite.
 Tensor clamp(const Tensor& x, double low, double high);
 Tensor square(const Tensor& x);
-// x to a constant power, and elementwise (the gradient of the exponent needs x >= 0).
+// x to a constant power, and elementwise (the gradient of the exponent needs x >= 0). A constant
+// power of integers is 0 or more, else ShapeError; for a negative element of an exponent the
+// fraction is dropped, so that all but powers of 1 and -1 are 0.
 Tensor pow(const Tensor& x, double exponent);
 Tensor pow(const Tensor& x, const Tensor& exponent);
 // scalar / x.
@@ -64,5 +72,11 @@ Tensor less(const Tensor& a, const Tensor& b);
 Tensor less_equal(const Tensor& a, const Tensor& b);
 Tensor greater(const Tensor& a, const Tensor& b);
 Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor equal(const Tensor& a, double b);
+Tensor not_equal(const Tensor& a, double b);
+Tensor less(const Tensor& a, double b);
+Tensor less_equal(const Tensor& a, double b);
+Tensor greater(const Tensor& a, double b);
+Tensor greater_equal(const Tensor& a, double b);
 
 }  // namespace adret

@@ -64,8 +64,18 @@ void refuse_floating(const char* function, Argument x) {
 }
 
 void refuse_number(const char* function, Argument x) {
+  refuse(function, describe(x) + ", wanted numbers; convert it with to(dtype)");
+}
+
+void refuse_signed_number(const char* function, Argument x) {
   refuse(function,
          describe(x) + ", wanted a floating dtype, i32 or i64; convert it with to(dtype)");
+}
+
+void refuse_integer_quotient(const char* function, Argument x) {
+  refuse(function, describe(x) +
+                       ", wanted a floating dtype; convert it with to(DType::f32), or "
+                       "take floor_divide for whole quotients");
 }
 
 void refuse_unlike(const char* function, Argument a, Argument b) {

@@ -21,6 +21,8 @@ struct Argument {
 [[noreturn]] void refuse(const char* function, const std::string& problem);
 [[noreturn]] void refuse_floating(const char* function, Argument x);
 [[noreturn]] void refuse_number(const char* function, Argument x);
+[[noreturn]] void refuse_signed_number(const char* function, Argument x);
+[[noreturn]] void refuse_integer_quotient(const char* function, Argument x);
 [[noreturn]] void refuse_unlike(const char* function, Argument a, Argument b);
 [[noreturn]] void refuse_dtype(const char* function, Argument x, DType wanted);
 [[noreturn]] void refuse_epsilon(const char* function, double epsilon);
@@ -30,10 +32,22 @@ inline void floating(const char* function, Argument x) {
   if (!is_floating(x.tensor.dtype())) refuse_floating(function, x);
 }
 
-// Floats, i32 or i64.
+// Floats or integers, which booleans are not.
 inline void number(const char* function, Argument x) {
+  if (x.tensor.dtype() == DType::boolean) refuse_number(function, x);
+}
+
+// Floats, i32 or i64.
+inline void signed_number(const char* function, Argument x) {
   const DType dtype = x.tensor.dtype();
-  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) refuse_number(function, x);
+  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) {
+    refuse_signed_number(function, x);
+  }
+}
+
+// Floats: of integers either quotient could be meant.
+inline void divisible(const char* function, Argument x) {
+  if (!is_floating(x.tensor.dtype())) refuse_integer_quotient(function, x);
 }
 
 // Both on one device, else DeviceError.

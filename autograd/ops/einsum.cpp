@@ -1,7 +1,9 @@
 // Sums of products by the names of dimensions.
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/check.h>
+#include <adret/autograd/ops/create.h>
 #include <adret/autograd/ops/einsum.h>
+#include <adret/autograd/ops/index.h>
 #include <adret/autograd/ops/matmul.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/autograd/ops/shape.h>
@@ -16,6 +18,8 @@ namespace {
 
 // -- the equation -----------------------------------------------------------------
 
+// Names of dimensions are letters; '.' stands for "...", until the operands are known: then digits
+// name its dimensions, 0 the last one, as they are aligned there.
 struct Equation {
   std::vector<std::string> operands;
   std::string result;
@@ -27,31 +31,50 @@ struct Equation {
 
 bool has(const std::string& names, char name) { return names.find(name) != std::string::npos; }
 
-void check_letters(std::string_view equation, const std::string& names) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    const char name = names[i];
-    if (name == '.') refuse(equation, "\"...\" is not supported, name every dimension");
-    if (!((name >= 'a' && name <= 'z') || (name >= 'A' && name <= 'Z'))) {
-      refuse(equation, fmt::format("'{}' is no letter", name));
+bool is_letter(char name) { return (name >= 'a' && name <= 'z') || (name >= 'A' && name <= 'Z'); }
+
+// The names in a term, which errors call `what`.
+std::string names_of(std::string_view equation, const std::string& what, std::string term) {
+  const std::string written = term;
+  const size_t dots = term.find("...");
+  if (dots != std::string::npos) term.replace(dots, 3, ".");
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (i == dots) continue;
+    if (term[i] == '.') {
+      refuse(equation, fmt::format("{} \"{}\" has a '.' beside one \"...\"", what, written));
     }
-    if (names.find(name, i + 1) != std::string::npos) {
-      refuse(equation,
-             fmt::format("{} comes twice in {}, diagonals are not supported", name, names));
+    if (!is_letter(term[i])) {
+      refuse(equation, fmt::format("'{}' in {} \"{}\" is no letter", term[i], what, written));
     }
   }
+  return term;
 }
 
-// The letters that come once, in their order.
-std::string letters_that_come_once(const std::vector<std::string>& operands) {
+// "..." and the letters that come once, in alphabetical order.
+std::string implied_result(const std::vector<std::string>& operands) {
   std::map<char, int> counts;
   for (const std::string& names : operands) {
     for (const char name : names) ++counts[name];
   }
-  std::string once;
-  for (const auto& [name, count] : counts) {
-    if (count == 1) once += name;
+  std::string result;
+  for (const auto& [name, count] : counts) {  // '.' comes before letters
+    if (count == 1 || name == '.') result += name;
   }
-  return once;
+  return result;
+}
+
+std::string explicit_result(std::string_view text, const std::string& left, std::string term) {
+  const std::string result = names_of(text, "the result", std::move(term));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const char name = result[i];
+    if (name != '.' && !has(left, name)) {
+      refuse(text, fmt::format("no operand has the result's {}", name));
+    }
+    if (result.find(name, i + 1) != std::string::npos) {
+      refuse(text, fmt::format("{} comes twice in the result \"{}\"", name, result));
+    }
+  }
+  return result;
 }
 
 Equation parse(std::string_view text) {
@@ -62,20 +85,72 @@ Equation parse(std::string_view text) {
   Equation equation;
   for (size_t begin = 0; begin <= left.size();) {
     const size_t end = std::min(left.find(',', begin), left.size());
-    equation.operands.push_back(left.substr(begin, end - begin));
-    check_letters(text, equation.operands.back());
+    const std::string what = fmt::format("operand {}", equation.operands.size());
+    equation.operands.push_back(names_of(text, what, left.substr(begin, end - begin)));
     begin = end + 1;
   }
-  if (arrow == std::string::npos) {
-    equation.result = letters_that_come_once(equation.operands);
-    return equation;
-  }
-  equation.result = plain.substr(arrow + 2);
-  check_letters(text, equation.result);
-  for (const char name : equation.result) {
-    if (!has(left, name)) refuse(text, fmt::format("no operand has the result's {}", name));
-  }
+  equation.result = arrow == std::string::npos
+                        ? implied_result(equation.operands)
+                        : explicit_result(text, left, plain.substr(arrow + 2));
   return equation;
+}
+
+// -- sizes ------------------------------------------------------------------------
+
+// With digits for the `count` dimensions of "...".
+std::string expanded(std::string names, int count) {
+  const size_t dots = names.find('.');
+  if (dots == std::string::npos) return names;
+  std::string digits;
+  for (int i = count - 1; i >= 0; --i) digits += char('0' + i);
+  return names.replace(dots, 1, digits);
+}
+
+void expand(std::string_view text, Equation& equation, const std::vector<Tensor>& operands) {
+  int most = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string& names = equation.operands[i];
+    const bool open = has(names, '.');
+    const int named = int(names.size()) - (open ? 1 : 0), rank = operands[i].rank();
+    if (open ? rank < named : rank != named) {
+      const std::string term = open ? std::string(names).replace(names.find('.'), 1, "...") : names;
+      refuse(text,
+             fmt::format("operand {} is {}, \"{}\" names {}{} dimensions", i,
+                         to_string(operands[i].shape()), term, open ? "at least " : "", named));
+    }
+    names = expanded(names, rank - named);
+    if (open) most = std::max(most, rank - named);
+  }
+  equation.result = expanded(equation.result, most);
+}
+
+// The size of each name.
+std::map<char, int64_t> sizes_of(std::string_view text, const Equation& equation,
+                                 const std::vector<Tensor>& operands) {
+  struct Found {
+    int64_t size;
+    size_t operand;
+  };
+  std::map<char, Found> found;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t d = 0; d < equation.operands[i].size(); ++d) {
+      const char name = equation.operands[i][d];
+      const int64_t size = operands[i].size(int(d));
+      Found& first = found.try_emplace(name, Found{size, i}).first->second;
+      if (size == first.size) continue;
+      if (is_letter(name) || (size != 1 && first.size != 1)) {
+        refuse(text,
+               fmt::format("{} is {} in operand {} {} and {} in operand {} {}",
+                           is_letter(name) ? std::string(1, name) : "a size of \"...\"", first.size,
+                           first.operand, to_string(operands[first.operand].shape()), size, i,
+                           to_string(operands[i].shape())));
+      }
+      if (first.size == 1) first = {size, i};
+    }
+  }
+  std::map<char, int64_t> sizes;
+  for (const auto& [name, first] : found) sizes[name] = first.size;
+  return sizes;
 }
 
 void check_operands(std::string_view text, const Equation& equation,
@@ -84,25 +159,9 @@ void check_operands(std::string_view text, const Equation& equation,
     refuse(text,
            fmt::format("names {} operands, got {}", equation.operands.size(), operands.size()));
   }
-  std::map<char, size_t> seen;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const std::string& names = equation.operands[i];
-    check::alike("einsum", {"the first operand", operands[0]}, {"another", operands[i]});
-    check::floating("einsum", {"an operand", operands[i]});
-    if (names.size() != size_t(operands[i].rank())) {
-      refuse(text, fmt::format("operand {} is {}, \"{}\" names {} dimensions", i,
-                               to_string(operands[i].shape()), names, names.size()));
-    }
-    for (size_t d = 0; d < names.size(); ++d) {
-      const size_t first = seen.try_emplace(names[d], i).first->second;
-      const int64_t size = operands[i].size(int(d));
-      const int64_t expected = operands[first].size(int(equation.operands[first].find(names[d])));
-      if (size != expected) {
-        refuse(text, fmt::format("{} is {} in operand {} {} and {} in operand {} {}", names[d],
-                                 expected, first, to_string(operands[first].shape()), size, i,
-                                 to_string(operands[i].shape())));
-      }
-    }
+  for (const Tensor& operand : operands) {
+    check::alike("einsum", {"the first operand", operands[0]}, {"another", operand});
+    check::floating("einsum", {"an operand", operand});
   }
 }
 
@@ -133,6 +192,41 @@ Named ordered(const Named& x, const std::string& names) {
   std::vector<int> order;
   for (const char name : names) order.push_back(int(x.names.find(name)));
   return {permute(x.tensor, order), names};
+}
+
+// The diagonal of the dimensions of a name that comes twice; it goes to the end.
+Named diagonal(const Named& x, char name) {
+  const size_t first = x.names.find(name), second = x.names.find(name, first + 1);
+  std::vector<int> order;
+  std::string names;
+  for (size_t d = 0; d < x.names.size(); ++d) {
+    if (d == first || d == second) continue;
+    order.push_back(int(d));
+    names += x.names[d];
+  }
+  const int64_t n = x.size(name);
+  order.push_back(int(first));
+  order.push_back(int(second));
+  const Tensor turned = permute(x.tensor, order);
+  Shape shape = turned.shape().without(turned.rank() - 1);
+  shape = shape.with(shape.rank() - 1, n * n);
+  const Tensor places =
+      arange(0, double(n * n), double(n + 1), {.dtype = DType::i64, .device = x.tensor.device()});
+  return {index_select(reshape(turned, shape.span()), -1, places), names + name};
+}
+
+// With each name once, and without dimensions of size 1 that stretch.
+Named prepared(const Tensor& tensor, const std::string& names,
+               const std::map<char, int64_t>& sizes) {
+  Named x{tensor, names};
+  for (size_t d = x.names.size(); d-- > 0;) {
+    if (x.tensor.size(int(d)) == sizes.at(x.names[d])) continue;
+    x = {squeeze(x.tensor, int(d)), std::string(x.names).erase(d, 1)};
+  }
+  for (const char name : names) {
+    while (x.names.find(name) != x.names.rfind(name)) x = diagonal(x, name);
+  }
+  return x;
 }
 
 // x summed over all that is not in `wanted`.
@@ -199,13 +293,15 @@ Named contract(const Named& from_a, const Named& from_b, const std::string& want
 
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
   const FunctionScope scope("einsum");
-  const Equation parsed = parse(equation);
+  Equation parsed = parse(equation);
   check_operands(equation, parsed, operands);
-  Named y{operands[0], parsed.operands[0]};
+  expand(equation, parsed, operands);
+  const std::map<char, int64_t> sizes = sizes_of(equation, parsed, operands);
+  Named y = prepared(operands[0], parsed.operands[0], sizes);
   for (size_t i = 1; i < operands.size(); ++i) {
     std::string wanted = parsed.result;
     for (size_t later = i + 1; later < operands.size(); ++later) wanted += parsed.operands[later];
-    y = contract(y, {operands[i], parsed.operands[i]}, wanted);
+    y = contract(y, prepared(operands[i], parsed.operands[i], sizes), wanted);
   }
   return ordered(summed(y, parsed.result), parsed.result).tensor;
 }

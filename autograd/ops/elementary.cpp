@@ -7,6 +7,7 @@
 #include <adret/autograd/saved_tensor.h>
 #include <adret/core/holds.h>
 #include <adret/core/kernels/kernel.h>
+#include <fmt/core.h>
 
 #include <limits>
 #include <numbers>
@@ -193,6 +194,30 @@ Tensor atan2(const Tensor& y, const Tensor& x) {
 
 Tensor fmod(const Tensor& a, const Tensor& b) { return rest(BinaryOp::fmod, a, b); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return rest(BinaryOp::remainder, a, b); }
+Tensor fmod(const Tensor& a, double b) {
+  const FunctionScope scope("fmod");
+  return fmod(a, scalar_like(a, b));
+}
+Tensor remainder(const Tensor& a, double b) {
+  const FunctionScope scope("remainder");
+  return remainder(a, scalar_like(a, b));
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  const FunctionScope scope("floor_divide");
+  check::alike("floor_divide", {"a", a}, {"b", b});
+  if (is_floating(a.dtype()) || a.dtype() == DType::boolean) {
+    check::refuse("floor_divide",
+                  fmt::format("a {} is {}, wanted integers; of floats write floor(a / b)",
+                              to_string(a.shape()), name(a.dtype())));
+  }
+  return binary(BinaryOp::divide, a, b);
+}
+Tensor floor_divide(const Tensor& a, double b) {
+  const FunctionScope scope("floor_divide");
+  if (b == 0) check::refuse("floor_divide", "the divisor is 0");
+  return floor_divide(a, scalar_like(a, b));
+}
 
 Tensor hypot(const Tensor& a, const Tensor& b) {
   const FunctionScope scope("hypot");

@@ -39,9 +39,16 @@ Tensor frac(const Tensor& x);  // x - trunc(x)
 
 // a - b * trunc(a / b), with the sign of a, and a - b * floor(a / b), with the sign of b:
 // the first exactly, the second rounded once, which may reach b. The quotient counts as a constant
-// in derivatives. Also of i32 and i64: 0 for b = 0.
+// in derivatives. Also of integers: 0 for b = 0. A number for b is one that a's dtype holds, else
+// ShapeError.
 Tensor fmod(const Tensor& a, const Tensor& b);
+Tensor fmod(const Tensor& a, double b);
 Tensor remainder(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, double b);
+// floor(a / b) of integers, so that a = b * floor_divide(a, b) + remainder(a, b): 0 for an element
+// of b that is 0, and the lowest value by -1 wraps to itself. A number for b is refused if it is 0.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, double b);
 
 // a + weight * (b - a).
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);

@@ -47,6 +47,11 @@ Extremes find(const char* function, const Tensor& x, const AlongOptions& options
     check::refuse(function, fmt::format("no elements to choose from in {}", to_string(x.shape())));
   }
   const Shape shape = options.keepdim ? x.shape().with(dim, 1) : x.shape().without(dim);
+  if (x.dtype() == DType::u8) {
+    Extremes y = find(function, x.to(DType::i32), options, largest, wanted);
+    if (y.values.defined()) y.values = y.values.to(DType::u8);
+    return y;
+  }
   Extremes y;
   y.indices = Tensor::empty(shape, {.dtype = DType::i64, .device = x.device()});
   kernels::Extreme call{.x = x, .indices = y.indices, .dim = dim, .largest = largest};

@@ -1,4 +1,4 @@
-// The largest and smallest elements with their places, of floats, i32 and i64. Of equal ones the
+// The largest and smallest elements with their places, of floats and integers. Of equal ones the
 // first counts; NaN wins, and its place is given. Throws ShapeError for no elements to choose from.
 #pragma once
 

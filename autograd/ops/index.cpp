@@ -145,7 +145,7 @@ Tensor scatter(const Tensor& x, int dim, const Tensor& indices, const Tensor& so
 
 Tensor scatter_add(const Tensor& x, int dim, const Tensor& indices, const Tensor& source) {
   const FunctionScope scope("scatter_add");
-  check::number("scatter_add", {"x", x});
+  check::signed_number("scatter_add", {"x", x});
   const int along = check_element_indices("scatter_add", x, dim, indices);
   check_source("scatter_add", x, source, indices.shape());
   return add_to_places(x, source, {"scatter_add", along, indices});
@@ -153,7 +153,7 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& indices, const Tensor
 
 Tensor index_add(const Tensor& x, int dim, const Tensor& indices, const Tensor& source) {
   const FunctionScope scope("index_add");
-  check::number("index_add", {"x", x});
+  check::signed_number("index_add", {"x", x});
   const int along = check_row_indices("index_add", x, dim, indices);
   check_source("index_add", x, source, x.shape().with(along, indices.numel()));
   return add_to_places(x, source, {"index_add", along, indices});

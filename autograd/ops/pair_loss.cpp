@@ -18,7 +18,7 @@ Tensor widened(const Tensor& x) { return x.to(wide_dtype(x)); }
 
 // The labels as numbers like x, one for each element of `shape`.
 Tensor signs(const char* function, const Tensor& x, const Shape& shape, const Tensor& labels) {
-  check::number(function, {"labels", labels});
+  check::signed_number(function, {"labels", labels});
   check::same_device(function, {"x", x}, {"labels", labels});
   check::shape(function, {"labels", labels}, shape);
   return labels.to(wide_dtype(x));

@@ -98,16 +98,26 @@ struct ProdBackward final : Node {
   int64_t count;
 };
 
+void check_reduced(const char* function, ReduceOp op, const Tensor& x) {
+  if (op == ReduceOp::mean) return check::floating(function, {"x", x});
+  if ((op == ReduceOp::max || op == ReduceOp::min) && x.dtype() == DType::boolean) {
+    check::refuse(function, fmt::format("x {} is boolean, wanted numbers; take {}",
+                                        to_string(x.shape()), op == ReduceOp::max ? "any" : "all"));
+  }
+}
+
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope(to_string(op));
   const char* function = to_string(op);
-  check::floating(function, {"x", x});
+  check_reduced(function, op, x);
   const Reduced reduced = Reduced::of(function, x.shape(), options.dims);
   const bool extreme = op == ReduceOp::max || op == ReduceOp::min;
   if (extreme && reduced.count == 0) {
     check::refuse(function, fmt::format("no elements to choose from in {}", to_string(x.shape())));
   }
-  Tensor y = empty_like(x, options.keepdim ? reduced.kept : reduced.squeezed);
+  const DType dtype = extreme || is_floating(x.dtype()) ? x.dtype() : DType::i64;
+  Tensor y = Tensor::empty(options.keepdim ? reduced.kept : reduced.squeezed,
+                           {.dtype = dtype, .device = x.device()});
   run(Reduce{.x = x, .y = y, .dims = reduced.dims, .op = op});
   if (extreme) {
     record<ExtremeBackward>({y}, {x}, op, x, y, reduced);
@@ -147,10 +157,9 @@ Tensor prod(const Tensor& x, const ReduceOptions& options) {
   return reduce(ReduceOp::prod, x, options);
 }
 
-// Sums of ones never come back to 0.
 Tensor any(const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope("any");
-  return sum(x.to(DType::boolean).to(DType::f32), options).to(DType::boolean);
+  return sum(x.to(DType::boolean), options).to(DType::boolean);
 }
 Tensor all(const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope("all");
@@ -158,7 +167,7 @@ Tensor all(const Tensor& x, const ReduceOptions& options) {
 }
 Tensor count_nonzero(const Tensor& x, const ReduceOptions& options) {
   const FunctionScope scope("count_nonzero");
-  return sum(x.to(DType::boolean).to(DType::f64), options).to(DType::i64);
+  return sum(x.to(DType::boolean), options);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -13,13 +13,17 @@ struct ReduceOptions {
   bool keepdim = false;
 };
 
+// Of floats in x's dtype; of integers and booleans in i64, whatever their dtype, where it wraps
+// around beyond 2^63 - 1.
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
+// Of floats.
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
-// The largest (smallest) elements; equal ones share the gradient. Throws ShapeError for no
-// elements.
+// The largest (smallest) elements of floats or integers; equal ones share the gradient. Throws
+// ShapeError for no elements.
 Tensor max(const Tensor& x, const ReduceOptions& options = {});
 Tensor min(const Tensor& x, const ReduceOptions& options = {});
-// The product; its derivatives are right where elements are 0, too. Costs several passes backward.
+// The product, in the dtype of the sum; its derivatives are right where elements are 0, too. Costs
+// several passes backward.
 Tensor prod(const Tensor& x, const ReduceOptions& options = {});
 
 // Of any dtype, where every element but 0 counts as true, NaN too. Boolean and i64 results without

@@ -64,24 +64,22 @@ Tensor scan(const char* function, const Tensor& a, const Tensor& b, const Way& w
   return y;
 }
 
-Way way_of(const char* function, const Tensor& x, int dim, bool reverse) {
-  check::floating(function, {"x", x});
-  return {x.shape().resolve_dim(function, dim), reverse};
-}
+// Integers and booleans in i64.
+Tensor exact(const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(DType::i64); }
 
 }  // namespace
 
 Tensor cumsum(const Tensor& x, int dim, const ScanOptions& options) {
   const FunctionScope scope("cumsum");
-  const Way way = way_of("cumsum", x, dim, options.reverse);
-  const Tensor y = scan("cumsum", Tensor(), x, way);
+  const Way way{x.shape().resolve_dim("cumsum", dim), options.reverse};
+  const Tensor y = scan("cumsum", Tensor(), exact(x), way);
   return options.exclusive ? shifted(y, way, 0) : y;
 }
 
 Tensor cumprod(const Tensor& x, int dim, const ScanOptions& options) {
   const FunctionScope scope("cumprod");
-  const Way way = way_of("cumprod", x, dim, options.reverse);
-  const Tensor y = scan("cumprod", x, Tensor(), way);
+  const Way way{x.shape().resolve_dim("cumprod", dim), options.reverse};
+  const Tensor y = scan("cumprod", exact(x), Tensor(), way);
   return options.exclusive ? shifted(y, way, 1) : y;
 }
 
@@ -90,7 +88,7 @@ Tensor linear_recurrence(const Tensor& factors, const Tensor& terms, int dim) {
   check::alike("linear_recurrence", {"factors", factors}, {"terms", terms});
   check::floating("linear_recurrence", {"terms", terms});
   check::shape("linear_recurrence", {"terms", terms}, factors.shape());
-  const Way way = way_of("linear_recurrence", factors, dim, false);
+  const Way way{factors.shape().resolve_dim("linear_recurrence", dim), false};
   return scan("linear_recurrence", factors, terms, way);
 }
 

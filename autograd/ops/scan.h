@@ -1,6 +1,7 @@
 // Running sums and products along a dimension, and linear recurrences: of floating tensors, kept in
-// f64 within. Derivatives of any order are scans again, and right where factors are 0. A dimension
-// out of range is a ShapeError.
+// f64 within. Sums and products of integers and booleans are i64 and wrap around beyond its range.
+// Derivatives of any order are scans again, and right where factors are 0. A dimension out of range
+// is a ShapeError.
 #pragma once
 
 #include <adret/core/tensor.h>

@@ -43,6 +43,15 @@ Tensor integers(BinaryOp op, const Tensor& x, const Tensor& a, const Tensor& b) 
   return y;
 }
 
+bool is_integer(const Tensor& x) {
+  return x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::boolean;
+}
+
+Tensor integers(BinaryOp op, const Tensor& a, double b) {
+  const FunctionScope scope(to_string(op));
+  return integers(op, a, a, scalar_like(a, b));
+}
+
 struct Line {
   double scale, shift;
 };
@@ -193,13 +202,33 @@ struct PowerBackward final : Node {
 }  // namespace
 
 Tensor affine(const Tensor& x, double scale, double shift) {
+  const FunctionScope scope("affine");
+  if (is_integer(x)) {
+    return integers(BinaryOp::add, integers(BinaryOp::multiply, x, scale), shift);
+  }
   return affine_of("affine", {"x", x}, {scale, shift}, {scale, shift});
 }
-Tensor add(const Tensor& a, double b) { return affine_of("add", {"a", a}, {1, b}, {b}); }
-Tensor subtract(const Tensor& a, double b) { return affine_of("subtract", {"a", a}, {1, -b}, {b}); }
-Tensor subtract(double a, const Tensor& b) { return affine_of("subtract", {"b", b}, {-1, a}, {a}); }
-Tensor multiply(const Tensor& a, double b) { return affine_of("multiply", {"a", a}, {b, 0}, {b}); }
+
+Tensor add(const Tensor& a, double b) {
+  if (is_integer(a)) return integers(BinaryOp::add, a, b);
+  return affine_of("add", {"a", a}, {1, b}, {b});
+}
+Tensor subtract(const Tensor& a, double b) {
+  if (is_integer(a)) return integers(BinaryOp::subtract, a, b);
+  return affine_of("subtract", {"a", a}, {1, -b}, {b});
+}
+Tensor subtract(double a, const Tensor& b) {
+  if (!is_integer(b)) return affine_of("subtract", {"b", b}, {-1, a}, {a});
+  const FunctionScope scope("subtract");
+  return integers(BinaryOp::subtract, b, scalar_like(b, a), b);
+}
+Tensor multiply(const Tensor& a, double b) {
+  if (is_integer(a)) return integers(BinaryOp::multiply, a, b);
+  return affine_of("multiply", {"a", a}, {b, 0}, {b});
+}
+
 Tensor divide(const Tensor& a, double b) {
+  if (a.defined()) check::divisible("divide", {"a", a});
   if (a.defined() && b != 0 && wide_dtype(a) == DType::f32 && float(b) == 0) {
     check::refuse("divide", fmt::format("the divisor {} is 0 in f32; divide by a tensor of f64, or "
                                         "in two steps",
@@ -207,7 +236,10 @@ Tensor divide(const Tensor& a, double b) {
   }
   return quotient({"a", a}, b, {b});
 }
-Tensor divide(double a, const Tensor& b) { return reciprocal_of("divide", {"b", b}, a); }
+Tensor divide(double a, const Tensor& b) {
+  if (b.defined()) check::divisible("divide", {"b", b});
+  return reciprocal_of("divide", {"b", b}, a);
+}
 
 Tensor reciprocal(const Tensor& x, double numerator) {
   return reciprocal_of("reciprocal", {"x", x}, numerator);
@@ -234,7 +266,9 @@ Tensor sqrt(const Tensor& x) {
 Tensor abs(const Tensor& x) {
   const FunctionScope scope("abs");
   check::number("abs", {"x", x});
-  if (!is_floating(x.dtype())) return integers(BinaryOp::maximum, x, x, negative(x));
+  if (is_integer(x)) {
+    return integers(BinaryOp::maximum, x, x, x.dtype() == DType::u8 ? x : negative(x));
+  }
   Tensor y = unary(x, {.op = UnaryOp::abs});
   record<AbsBackward>({y}, {x}, x);
   return y;
@@ -282,7 +316,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
 
 Tensor square(const Tensor& x) {
   const FunctionScope scope("square");
-  check::floating("square", {"x", x});
+  check::number("square", {"x", x});
   Tensor y = empty_like(x);
   run(Binary{.a = x, .b = x, .y = y, .op = BinaryOp::multiply});
   record<SquareBackward>({y}, {x}, x);
@@ -290,6 +324,15 @@ Tensor square(const Tensor& x) {
 }
 
 Tensor pow(const Tensor& x, double exponent) {
+  const FunctionScope scope("pow");
+  if (is_integer(x)) {
+    if (exponent < 0) {
+      check::refuse("pow", fmt::format("the exponent of integers is {}, wanted 0 or more; convert "
+                                       "x with to(DType::f32)",
+                                       exponent));
+    }
+    return integers(BinaryOp::power, x, x, scalar_like(x, exponent));
+  }
   Tensor y = unary("pow", {"x", x}, {.op = UnaryOp::power, .alpha = exponent}, {exponent});
   record<PowerBackward>({y}, {x}, x, exponent);
   return y;

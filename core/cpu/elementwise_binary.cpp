@@ -50,9 +50,9 @@ using Unsigned = std::make_unsigned_t<Int>;
 // Exponentiation by squaring, modulo 2^bits; negative exponents truncate the fraction.
 template <class Int>
 Int integer_power(Int base, Int exponent) {
-  if (exponent < 0) {
+  if (std::is_signed_v<Int> && exponent < 0) {
     if (base == 1) return 1;
-    if (base == -1) return exponent % 2 ? -1 : 1;
+    if (base == Int(-1)) return Int(exponent % 2 ? -1 : 1);
     return 0;
   }
   Unsigned<Int> result = 1, square = Unsigned<Int>(base);
@@ -62,20 +62,30 @@ Int integer_power(Int base, Int exponent) {
   return Int(result);
 }
 
+// The lowest value by -1 would trap.
 template <class Int>
-Int integer_quotient(Int a, Int b) {
-  if (b == 0) return 0;
-  return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 would trap
+constexpr bool is_minus_one(Int b) {
+  return std::is_signed_v<Int> && b == Int(-1);
 }
-
 template <class Int>
 Int integer_fmod(Int a, Int b) {
-  return b == 0 || b == -1 ? Int(0) : Int(a % b);
+  return b == 0 || is_minus_one(b) ? Int(0) : Int(a % b);
+}
+template <class Int>
+bool has_other_sign(Int rest, Int b) {
+  return rest != 0 && (rest ^ b) < 0;
 }
 template <class Int>
 Int integer_remainder(Int a, Int b) {
   const Int rest = integer_fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? Int(rest + b) : rest;
+  return has_other_sign(rest, b) ? Int(rest + b) : rest;
+}
+// Rounded down.
+template <class Int>
+Int integer_quotient(Int a, Int b) {
+  if (b == 0) return 0;
+  if (is_minus_one(b)) return Int(0 - Unsigned<Int>(a));
+  return Int(a / b - has_other_sign(Int(a % b), b));
 }
 
 // With the divisor's sign.
@@ -161,6 +171,7 @@ void run(const kernels::Binary& call) {
   switch (call.a.dtype) {
     case DType::i32: return run_arithmetic<int32_t>(call);
     case DType::i64: return run_arithmetic<int64_t>(call);
+    case DType::u8: return run_arithmetic<uint8_t>(call);
     default:
       dispatch_float(call.a.dtype, call.name,
                      [&](auto zero) { run_arithmetic<decltype(zero)>(call); });

@@ -15,14 +15,14 @@ using kernels::ReduceOp;
 
 namespace {
 
-template <class Op, class T>
+template <class Op, class T, class Y = T>
 class Reduction {
  public:
   using Result = typename Op::Result;
 
   // y = op over x, divided by `divisor`.
   Reduction(const kernels::Reduce& call, double divisor)
-      : plan_(call), divisor_(divisor), x_(call.x.as<T>()), y_(call.y.as<T>()) {}
+      : plan_(call), divisor_(divisor), x_(call.x.as<T>()), y_(call.y.as<Y>()) {}
 
   void run() const {
     const int64_t chunks = plan_.chunks();
@@ -67,7 +67,7 @@ class Reduction {
         items_per_chunk(math_grain, total + 1),
         [&](int64_t first, const auto& offsets, int64_t outputs) {
           for (int64_t i = 0; i < outputs; ++i) {
-            y_[first + i] = T(Op::finish(reduce_output(x_ + offsets[0] + i * stride), divisor_));
+            y_[first + i] = Y(Op::finish(reduce_output(x_ + offsets[0] + i * stride), divisor_));
           }
         });
   }
@@ -89,20 +89,38 @@ class Reduction {
   }
 
   void write(int64_t output, const Result* result) const {
-    T* y = y_ + plan_.place(output);
-    for (int64_t i = 0; i < plan_.columns(output); ++i) y[i] = T(Op::finish(result[i], divisor_));
+    Y* y = y_ + plan_.place(output);
+    for (int64_t i = 0; i < plan_.columns(output); ++i) y[i] = Y(Op::finish(result[i], divisor_));
   }
 
   ReducePlan plan_;
   double divisor_;
   const T* x_;
-  T* y_;
+  Y* y_;
 };
+
+template <class T>
+void run_integers(const kernels::Reduce& call) {
+  switch (call.op) {
+    case ReduceOp::sum: return Reduction<IntegerSum, T, int64_t>(call, 1).run();
+    case ReduceOp::prod: return Reduction<IntegerProd, T, int64_t>(call, 1).run();
+    case ReduceOp::max: return Reduction<Max<T>, T>(call, 1).run();
+    case ReduceOp::min: return Reduction<Min<T>, T>(call, 1).run();
+    default: throw_not_floating(call.x.dtype, call.name);
+  }
+}
 
 }  // namespace
 
 void run(const kernels::Reduce& call) {
   if (call.y.numel() == 0) return;
+  switch (call.x.dtype) {
+    case DType::i32: return run_integers<int32_t>(call);
+    case DType::i64: return run_integers<int64_t>(call);
+    case DType::u8:
+    case DType::boolean: return run_integers<uint8_t>(call);  // a byte of 0 or 1
+    default: break;
+  }
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     switch (call.op) {

@@ -72,17 +72,29 @@ struct Plain {
   }
   static R finish(R result, double) { return result; }
 };
-template <class T>
-struct Prod : Plain<Prod<T>, double> {
-  static constexpr double identity = 1;
+template <class R>
+struct ProdIn : Plain<ProdIn<R>, R> {
+  static constexpr R identity = 1;
   template <class V>
   static V combine(V a, V b) {
     return a * b;
   }
 };
 template <class T>
+using Prod = ProdIn<double>;
+// Sums and products of integers are kept modulo 2^64.
+struct IntegerSum : Plain<IntegerSum, uint64_t> {
+  static constexpr uint64_t identity = 0;
+  template <class V>
+  static V combine(V a, V b) {
+    return a + b;
+  }
+};
+using IntegerProd = ProdIn<uint64_t>;
+template <class T>
 struct Max : Plain<Max<T>, T> {
-  static constexpr T identity = -std::numeric_limits<T>::infinity();
+  using Limits = std::numeric_limits<T>;
+  static constexpr T identity = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
   template <class V>
   static V combine(V a, V b) {
     return larger(a, b);
@@ -90,7 +102,8 @@ struct Max : Plain<Max<T>, T> {
 };
 template <class T>
 struct Min : Plain<Min<T>, T> {
-  static constexpr T identity = std::numeric_limits<T>::infinity();
+  using Limits = std::numeric_limits<T>;
+  static constexpr T identity = Limits::has_infinity ? Limits::infinity() : Limits::max();
   template <class V>
   static V combine(V a, V b) {
     return smaller(a, b);

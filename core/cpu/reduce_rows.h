@@ -28,6 +28,8 @@ template <class Result, class T>
   } else if constexpr (std::is_same_v<Result, double> && std::is_same_v<T, float>) {
     return _mm512_cvtps_pd(v);  // GCC 12 converts the halves apart
 #endif
+  } else if constexpr (std::is_integral_v<T>) {
+    return convert_lanes<Result, lanes<Result>, T>(v);
   } else {
     return __builtin_convertvector(v, Vector<Result>);
   }

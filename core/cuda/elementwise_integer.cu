@@ -16,9 +16,9 @@ using Unsigned = std::make_unsigned_t<Int>;
 // Exponentiation by squaring, modulo 2^bits; negative exponents truncate the fraction.
 template <class Int>
 __device__ __noinline__ Int integer_power(Int base, Int exponent) {
-  if (exponent < 0) {
+  if (std::is_signed_v<Int> && exponent < 0) {
     if (base == 1) return 1;
-    if (base == -1) return exponent % 2 ? -1 : 1;
+    if (base == Int(-1)) return Int(exponent % 2 ? -1 : 1);
     return 0;
   }
   Unsigned<Int> result = 1, square = Unsigned<Int>(base);
@@ -28,20 +28,30 @@ __device__ __noinline__ Int integer_power(Int base, Int exponent) {
   return Int(result);
 }
 
+// The lowest value by -1 overflows.
 template <class Int>
-__device__ __noinline__ Int integer_quotient(Int a, Int b) {
-  if (b == 0) return 0;
-  return b == -1 ? Int(0 - Unsigned<Int>(a)) : Int(a / b);  // the lowest value by -1 overflows
+__device__ bool is_minus_one(Int b) {
+  return std::is_signed_v<Int> && b == Int(-1);
 }
-
 template <class Int>
 __device__ __noinline__ Int integer_fmod(Int a, Int b) {
-  return b == 0 || b == -1 ? Int(0) : Int(a % b);
+  return b == 0 || is_minus_one(b) ? Int(0) : Int(a % b);
+}
+template <class Int>
+__device__ bool has_other_sign(Int rest, Int b) {
+  return rest != 0 && (rest ^ b) < 0;
 }
 template <class Int>
 __device__ Int integer_remainder(Int a, Int b) {
   const Int rest = integer_fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? Int(rest + b) : rest;
+  return has_other_sign(rest, b) ? Int(rest + b) : rest;
+}
+// Rounded down.
+template <class Int>
+__device__ __noinline__ Int integer_quotient(Int a, Int b) {
+  if (b == 0) return 0;
+  if (is_minus_one(b)) return Int(0 - Unsigned<Int>(a));
+  return Int(a / b - has_other_sign(Int(a % b), b));
 }
 
 template <class T>
@@ -69,6 +79,7 @@ void run_integer_arithmetic(const Context& context, const BinaryLoops& loops) {
   switch (loops.call.a.dtype) {
     case DType::i32: return run_in<int32_t>(context, loops);
     case DType::i64: return run_in<int64_t>(context, loops);
+    case DType::u8: return run_in<uint8_t>(context, loops);
     default:
       throw ShapeError(std::string("[") + loops.call.name + "] has no arithmetic in " +
                        adret::name(loops.call.a.dtype) + "; convert with to(DType::i32)");

@@ -1,4 +1,4 @@
-// Reductions: sums, means, products and extremes.
+// Reductions: sums, means, products and extremes of floats.
 #include <adret/core/cuda/kernels.h>
 #include <adret/core/cuda/reduce_launch.h>
 
@@ -36,6 +36,7 @@ void run(Context& context, const kernels::Reduce& call) {
     return run(context, kernels::Fill{.y = call.y, .value = of_nothing(call.op)});
   }
   if (is_statistic(call.op)) return run_statistic(context, call);
+  if (!is_floating(call.x.dtype)) return run_integer_reduction(context, call);
   dispatch_float(call.x.dtype, call.name, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;

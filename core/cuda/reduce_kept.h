@@ -6,6 +6,7 @@
 #include <adret/core/cuda/team.h>
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 namespace adret::cuda {
@@ -17,13 +18,21 @@ struct ProductOf {
   __device__ void merge(const ProductOf& other) { value *= other.value; }
 };
 template <class A>
+inline constexpr A smallest_of = std::numeric_limits<A>::has_infinity
+                                     ? -std::numeric_limits<A>::infinity()
+                                     : std::numeric_limits<A>::lowest();
+template <class A>
+inline constexpr A largest_of = std::numeric_limits<A>::has_infinity
+                                    ? std::numeric_limits<A>::infinity()
+                                    : std::numeric_limits<A>::max();
+template <class A>
 struct Largest {
-  A value = -A(INFINITY);
+  A value = smallest_of<A>;
   __device__ void merge(const Largest& other) { value = larger(value, other.value); }
 };
 template <class A>
 struct Smallest {
-  A value = A(INFINITY);
+  A value = largest_of<A>;
   __device__ void merge(const Smallest& other) { value = smaller(value, other.value); }
 };
 
@@ -78,6 +87,8 @@ template <class Kept, class T>
 __device__ inline void take(Kept& kept, const T& value) {
   if constexpr (std::is_same_v<T, Kept>) {
     kept.merge(value);
+  } else if constexpr (std::is_integral_v<T>) {
+    kept.merge(Kept{decltype(kept.value)(value)});
   } else if constexpr (requires { Kept::of(widen(value)); }) {
     kept.merge(Kept::of(widen(value)));
   } else if constexpr (requires { kept.add(Vector<T, 1>{value}); }) {

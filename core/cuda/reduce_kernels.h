@@ -17,7 +17,7 @@ struct Extents {
 };
 
 // Where the results go: what was kept, if others will go on with it, else values in the
-// accumulator's type or in a 16-bit one, of sums after a division by `divisor`.
+// accumulator's type or in a narrower one, of sums after a division by `divisor`.
 template <class Kept, class A>
 struct Results {
   void* data;
@@ -45,6 +45,12 @@ struct Results {
         return;
       }
     }
+    if constexpr (std::is_same_v<A, int32_t>) {
+      if (dtype == DType::u8) {
+        static_cast<uint8_t*>(data)[i] = uint8_t(value);
+        return;
+      }
+    }
     static_cast<A*>(data)[i] = value;
   }
 
@@ -52,6 +58,8 @@ struct Results {
   __device__ A value_of(const Kept& result) const {
     if constexpr (requires { result.finish(divisor); }) {
       return result.finish(divisor);
+    } else if constexpr (std::is_integral_v<A>) {
+      return result.value;
     } else {
       return result.value / divisor;
     }

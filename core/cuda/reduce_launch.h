@@ -40,7 +40,7 @@ inline Grid grid_of(const Context& context, int64_t blocks, dim3 threads) {
 
 template <class Kept, class A>
 Results<Kept, A> kept_in(const Workspace& workspace) {
-  return {.data = nullptr, .dtype = dtype_of<A>, .divisor = 1, .kept = workspace.as<Kept>()};
+  return {.data = nullptr, .dtype = {}, .divisor = 1, .kept = workspace.as<Kept>()};
 }
 
 // Of elements of T, or of what was Kept of them.
@@ -226,6 +226,9 @@ void reduce(const Context& context, const kernels::Reduce& call,
             const Results<Kept, Accumulator<T>>& results) {
   reduce<Kept, T, Accumulator<T>>(context, call.x.as<T>(), Dimensions(call), results);
 }
+
+// Sums, products and extremes of integers, of one element at least.
+void run_integer_reduction(Context& context, const kernels::Reduce& call);
 
 // Norms, variances and logarithms of sums of exponentials, of one element at least.
 void run_statistic(Context& context, const kernels::Reduce& call);

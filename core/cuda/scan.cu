@@ -15,31 +15,36 @@ namespace {
 // An element is the map s -> factor * s + term of the state, and maps in a row are one map. So the
 // threads of a block first merge the maps of a few neighbouring elements each, then learn the map
 // of all elements before them in a scan over the block, and then run through their elements from
-// the state that it gives. All is kept in f64: merged factors overflow less, and sums are those of
-// the CPU.
+// the state that it gives. All of floats is kept in f64: merged factors overflow less, and sums are
+// those of the CPU.
 
+// V is f64, or the unsigned type of integers, which wraps.
+template <class V>
 struct Sum {
-  double term = 0;
-  static constexpr double start = 0;
-  __device__ double operator()(double state) const { return state + term; }
+  using Value = V;
+  V term = 0;
+  static constexpr V start = 0;
+  __device__ V operator()(V state) const { return state + term; }
   // This map, then another.
   __device__ Sum then(const Sum& next) const { return {term + next.term}; }
 };
 
+template <class V>
 struct Product {
-  double factor = 1;
-  static constexpr double start = 1;
-  __device__ double operator()(double state) const { return state * factor; }
+  using Value = V;
+  V factor = 1;
+  static constexpr V start = 1;
+  __device__ V operator()(V state) const { return state * factor; }
   __device__ Product then(const Product& next) const { return {factor * next.factor}; }
 };
 
+template <class V>
 struct Affine {
-  double factor = 1, term = 0;
-  static constexpr double start = 0;
+  using Value = V;
+  V factor = 1, term = 0;
+  static constexpr V start = 0;
   // 0 times anything is 0, also where factors were merged.
-  __device__ double operator()(double state) const {
-    return (state == 0 ? 0 : factor * state) + term;
-  }
+  __device__ V operator()(V state) const { return (state == 0 ? 0 : factor * state) + term; }
   __device__ Affine then(const Affine& next) const {
     return {factor == 0 ? 0 : factor * next.factor, next(term)};
   }
@@ -47,6 +52,7 @@ struct Affine {
 
 template <class Map, class T>
 struct Lines {
+  using Value = typename Map::Value;
   const T *a, *b;
   T* y;
   int64_t count, length, inner;
@@ -58,16 +64,29 @@ struct Lines {
   }
   __device__ int64_t step() const { return reverse ? -inner : inner; }
   __device__ Map load(int64_t at) const {
-    if constexpr (std::is_same_v<Map, Sum>) {
-      return {double(widen(b[at]))};
-    } else if constexpr (std::is_same_v<Map, Product>) {
-      return {double(widen(a[at]))};
+    if constexpr (std::is_same_v<Map, Sum<Value>>) {
+      return {value(b[at])};
+    } else if constexpr (std::is_same_v<Map, Product<Value>>) {
+      return {value(a[at])};
     } else {
-      return {double(widen(a[at])), double(widen(b[at]))};
+      return {value(a[at]), value(b[at])};
     }
   }
-  __device__ void store(int64_t at, double state) const {
-    y[at] = narrow<T>(Accumulator<T>(state));
+  __device__ void store(int64_t at, Value state) const {
+    if constexpr (std::is_integral_v<T>) {
+      y[at] = T(state);
+    } else {
+      y[at] = narrow<T>(Accumulator<T>(state));
+    }
+  }
+
+ private:
+  __device__ static Value value(T element) {
+    if constexpr (std::is_integral_v<T>) {
+      return Value(element);
+    } else {
+      return Value(widen(element));
+    }
   }
 };
 
@@ -77,7 +96,7 @@ template <class Map, class T>
 __global__ void scan_by_threads(Lines<Map, T> lines) {
   begin_kernel();
   for (int64_t line = first_item(); line < lines.count; line += all_threads()) {
-    double state = Map::start;
+    typename Map::Value state = Map::start;
     const int64_t step = lines.step();
     int64_t at = lines.first_place(line), i = 0;
     for (; i + unroll <= lines.length; i += unroll, at += unroll * step) {
@@ -131,7 +150,7 @@ template <class Map, class T>
 __global__ void __launch_bounds__(threads) scan_by_blocks(Lines<Map, T> lines) {
   begin_kernel();
   for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
-    double state = Map::start;
+    typename Map::Value state = Map::start;
     const int64_t step = lines.step(), first_place = lines.first_place(line);
     for (int64_t first = 0; first < lines.length; first += threads * unroll) {
       const int64_t own = first + int64_t(threadIdx.x) * unroll, at = first_place + own * step;
@@ -142,7 +161,7 @@ __global__ void __launch_bounds__(threads) scan_by_blocks(Lines<Map, T> lines) {
         merged = merged.then(maps[u]);
       }
       const auto [before, all] = merge_block(merged);
-      double own_state = before(state);
+      typename Map::Value own_state = before(state);
 #pragma unroll
       for (int u = 0; u < unroll; ++u) {
         own_state = maps[u](own_state);
@@ -177,15 +196,19 @@ void run_in(const kernels::Scan& scan, const CustomCall& call, cudaStream_t stre
   scan_by_blocks<Map, T><<<unsigned(std::min(count, most)), threads, 0, stream>>>(lines);
 }
 
+template <class V, class T>
+void run_with(const kernels::Scan& scan, const CustomCall& call, cudaStream_t stream) {
+  if (!call.inputs[0].defined()) return run_in<Sum<V>, T>(scan, call, stream);
+  if (!call.inputs[1].defined()) return run_in<Product<V>, T>(scan, call, stream);
+  run_in<Affine<V>, T>(scan, call, stream);
+}
+
 void run(const kernels::Scan& scan, const CustomCall& call, cudaStream_t stream) {
   const TensorView& y = call.outputs[0];
   if (y.numel() == 0) return;
-  dispatch_float(y.dtype, scan.name, [&](auto zero) {
-    using T = decltype(zero);
-    if (!call.inputs[0].defined()) return run_in<Sum, T>(scan, call, stream);
-    if (!call.inputs[1].defined()) return run_in<Product, T>(scan, call, stream);
-    run_in<Affine, T>(scan, call, stream);
-  });
+  if (y.dtype == DType::i64) return run_with<uint64_t, int64_t>(scan, call, stream);
+  dispatch_float(y.dtype, scan.name,
+                 [&](auto zero) { run_with<double, decltype(zero)>(scan, call, stream); });
 }
 
 const CudaPart<kernels::Scan> scan_part(run);

@@ -155,9 +155,9 @@ const char* to_string(BinaryOp op);
 constexpr bool is_comparison(BinaryOp op) { return op >= BinaryOp::equal; }
 
 // y = a op b; a and b have one dtype and broadcast to y's shape. y may be a or b of its own shape.
-// Arithmetic takes floating dtypes and i32, i64 (atan2 floats alone); comparisons take every dtype.
-// NaN wins in maximum and minimum. Integers wrap; their quotient truncates, and quotients and
-// remainders of a divisor of 0 are 0.
+// Arithmetic takes floating dtypes and i32, i64, u8 (atan2 floats alone); comparisons take every
+// dtype. NaN wins in maximum and minimum. Integers wrap; their quotient is rounded down, and
+// quotients and remainders of a divisor of 0 are 0.
 struct Binary {
   static constexpr const char* name = "binary";
   TensorView a, b, y;

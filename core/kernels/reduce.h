@@ -32,7 +32,7 @@ inline Shape kept_shape(Shape x, uint32_t dims) {
 // y = op over the dimensions of x whose bit is set in `dims` (bit i: dimension i). y holds the
 // remaining dimensions in order, with or without ones in between. f16 and bf16 sum in f32. The mean
 // of nothing is NaN, the sum 0, the product 1; max and min of nothing are refused by the caller;
-// NaN wins.
+// NaN wins. Of integers: sum and prod into i64, which wraps, of booleans too; max and min.
 // Of the statistics y is f32, f64 for f64 x: the 2-norm, 0 of nothing; the sum of squared distances
 // from the mean over max(0, count - correction); log(sum(exp(x))), the maximum taken off first,
 // -infinity of nothing. var gives its means as well, in y's dtype, if `mean` is defined.

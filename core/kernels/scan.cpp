@@ -11,22 +11,22 @@
 namespace adret::kernels {
 namespace {
 
-// next(state, place) is what follows a state, kept in f64, with the operands at a place.
-template <class T, class Next>
-void scan(const Scan& kernel, const TensorView& out, double start, Next next) {
+// next(state, place) is what follows a state with the operands at a place.
+template <class T, class State, class Next>
+void scan(const Scan& kernel, const TensorView& out, State start, Next next) {
   const cpu::Lines lines(out.shape, kernel.dim);
   T* y = out.as<T>();
   const int64_t step = kernel.reverse ? -lines.inner : lines.inner;
   const int64_t skipped = kernel.reverse ? (lines.length - 1) * lines.inner : 0;
   const auto one_line = [=](int64_t at) {
-    double state = start;
+    State state = start;
     for (int64_t i = 0; i < lines.length; ++i, at += step) {
       state = next(state, at);
       y[at] = T(cpu::Computed<T>(state));
     }
   };
   const auto side_by_side = [=](int64_t at, int64_t width) {
-    double states[cpu::lines_width];
+    State states[cpu::lines_width];
     std::fill_n(states, width, start);
     for (int64_t i = 0; i < lines.length; ++i, at += step) {
 #pragma GCC ivdep
@@ -43,27 +43,32 @@ void scan(const Scan& kernel, const TensorView& out, double start, Next next) {
   });
 }
 
+template <class T, class State>
+void run_in(const Scan& kernel, const CustomCall& call) {
+  const TensorView &factors = call.inputs[0], &terms = call.inputs[1], &y = call.outputs[0];
+  const T *a = factors.as<T>(), *b = terms.as<T>();
+  const auto wide = [](T value) { return State(cpu::Computed<T>(value)); };
+  if (!factors.defined()) {
+    scan<T>(kernel, y, State(0), [=](State state, int64_t at) { return state + wide(b[at]); });
+  } else if (!terms.defined()) {
+    scan<T>(kernel, y, State(1), [=](State state, int64_t at) { return state * wide(a[at]); });
+  } else {
+    scan<T>(kernel, y, State(0), [=](State state, int64_t at) {
+      const State grown = wide(a[at]) * state;  // in any case, so that the loop vectorises
+      return (state == 0 ? 0 : grown) + wide(b[at]);
+    });
+  }
+}
+
 }  // namespace
 
 std::string Scan::params() const { return fmt::format("dim {}{}", dim, reverse ? " reverse" : ""); }
 
 void Scan::run_cpu(const CustomCall& call) const {
-  const TensorView &factors = call.inputs[0], &terms = call.inputs[1], &y = call.outputs[0];
-  cpu::dispatch_all_floats(y.dtype, name, [&](auto zero) {
-    using T = decltype(zero);
-    const T *a = factors.as<T>(), *b = terms.as<T>();
-    const auto wide = [](T value) { return double(cpu::Computed<T>(value)); };
-    if (!factors.defined()) {
-      scan<T>(*this, y, 0, [=](double state, int64_t at) { return state + wide(b[at]); });
-    } else if (!terms.defined()) {
-      scan<T>(*this, y, 1, [=](double state, int64_t at) { return state * wide(a[at]); });
-    } else {
-      scan<T>(*this, y, 0, [=](double state, int64_t at) {
-        const double grown = wide(a[at]) * state;  // in any case, so that the loop vectorises
-        return (state == 0 ? 0 : grown) + wide(b[at]);
-      });
-    }
-  });
+  const DType dtype = call.outputs[0].dtype;
+  if (dtype == DType::i64) return run_in<int64_t, uint64_t>(*this, call);
+  cpu::dispatch_all_floats(dtype, name,
+                           [&](auto zero) { run_in<decltype(zero), double>(*this, call); });
 }
 
 }  // namespace adret::kernels

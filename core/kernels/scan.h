@@ -8,9 +8,9 @@
 namespace adret::kernels {
 
 // y[i] = a[i] * y[i - 1] + b[i] along `dim` (0..rank-1), or with y[i + 1] when `reverse`; of one
-// shape and floating dtype; 0 times any a[i] is 0 there. Without a: running sums. Without b:
-// running products, which begin at 1 instead of 0, and 0 times infinity is NaN. One of them is
-// there. All is kept in f64, and y is none of the operands.
+// shape and dtype, a floating one or i64, which wraps; 0 times any a[i] is 0 there. Without a:
+// running sums. Without b: running products, which begin at 1 instead of 0, and 0 times infinity is
+// NaN. One of them is there. Floats are kept in f64, and y is none of the operands.
 struct Scan {
   static constexpr const char* name = "scan";
   static constexpr CustomOperand inputs[] = {{.name = "a", .optional = true},

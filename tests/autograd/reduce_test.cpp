@@ -66,7 +66,7 @@ TEST(Reduce, RefusesWrongDimensionsAndDtypes) {
       "[sum] dimension -1 of (2, 3) is named twice");
   expect_error<ShapeError>([&] { return mean(x, {.dims = {2}}); },
                            "[mean] dimension 2 is out of range for shape (2, 3); wanted -2..1");
-  expect_error<ShapeError>([&] { return sum(Tensor::from({1, 2}, {2})); }, "[sum] x (2,) is i32");
+  expect_error<ShapeError>([&] { return mean(Tensor::from({1, 2}, {2})); }, "[mean] x (2,) is i32");
 }
 
 TEST(SumTo, UndoesABroadcast) {

@@ -3,6 +3,8 @@
 #include <adret/core/shape.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/support/expect_error.h"
 
 namespace adret {
@@ -45,12 +47,32 @@ TEST(Shape, RefusesMoreElementsThanCanBeCounted) {
       },  // 2^80 wraps to 0
       "[shape] (1099511627776, 1099511627776) has more elements than");
   expect_error<ShapeError>([&] { return Shape{int64_t(1) << 62}; }, "[shape]");  // f32: 2^64 bytes
-  expect_error<ShapeError>([&] { return Shape{0, large, large}; }, "[shape]");
   expect_error<ShapeError>(
       [&] {
         return broadcast("add", Shape{large, 1}, Shape{1, large});
       },
-      "[shape]");
+      "[shape] (1099511627776, 1099511627776) has more elements than");
+  expect_error<ShapeError>([&] { return Shape({large, 2}).with(1, large); }, "has more elements");
+  expect_error<ShapeError>([&] { return Shape({large}).inserted(1, large); }, "has more elements");
+}
+
+// Whatever product of sizes a kernel takes, it does not overflow: a size of 0 makes up for nothing.
+TEST(Shape, RefusesSizesThatOverflowBesideAZero) {
+  const int64_t large = int64_t(1) << 31;
+  for (const Shape& shape : {Shape{large, 0, 1 << 20}, Shape{0, large}, Shape{large, 1, 0}}) {
+    EXPECT_EQ(shape.numel(), 0);
+  }
+  for (const auto& sizes :
+       {std::array{large, large, int64_t(0)}, std::array{large, int64_t(0), large},
+        std::array{int64_t(0), large, large}}) {
+    expect_error<ShapeError>([&] { return Shape(sizes); },
+                             "has no elements, but its other sizes multiply to more than 2^60");
+  }
+  expect_error<ShapeError>(
+      [&] {
+        return Shape({large, 0}).inserted(2, large);
+      },
+      "[shape] (2147483648, 0, 2147483648) has no elements, but");
 }
 
 TEST(Shape, ReplacesRemovesAndInsertsDimensions) {

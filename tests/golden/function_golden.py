@@ -13,7 +13,7 @@ import torch
 import safetensors_file
 
 HERE = Path(__file__).parent
-DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.int32: "I32", torch.bool: "BOOL"}
+DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.int32: "I32", torch.uint8: "U8", torch.bool: "BOOL"}
 CASES = []
 
 

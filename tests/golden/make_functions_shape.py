@@ -104,5 +104,20 @@ def unbind_cases():
     case("unbind/all", lambda x: sum(p.square().sum((1, 2)) for p in x.unbind()), normal(3, 2, 2, 3))
 
 
+def einsum_cases():
+    for name, equation, *shapes in (
+            ("/dots", "...ij,...jk", (2, 1, 3, 2), (3, 2, 4)),
+            ("/dots_first", "i...,ij->...j", (3, 4, 2), (3, 2)),
+            ("/dots_summed", "...i,...i->i", (2, 3, 4), (3, 4)),
+            ("/dots_alone", "...,...->...", (2, 1), (3,)),
+            ("/trace", "ii", (4, 4)),
+            ("/diagonal", "ii->i", (3, 3)),
+            ("/diagonals", "...iji->...ij", (2, 3, 2, 3)),
+            ("/thrice", "iii->i", (3, 3, 3)),
+            ("/diagonal_product", "bii,ij->bj", (2, 3, 3), (3, 2))):
+        case("einsum" + name, lambda *x, e=equation: torch.einsum(e, *x), *(normal(*s) for s in shapes))
+
+
 if __name__ == "__main__":
-    write("functions_shape.safetensors", (index_cases, rearrange_cases, product_cases, sort_cases, unbind_cases))
+    write("functions_shape.safetensors",
+          (index_cases, rearrange_cases, product_cases, sort_cases, unbind_cases, einsum_cases))

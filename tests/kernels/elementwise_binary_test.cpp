@@ -217,7 +217,7 @@ TEST(Binary, ComputesIntegersExactlyAndWithoutTraps) {
   EXPECT_EQ(binary<int64_t>(BinaryOp::add, {large, high}, {1, 1}), (I{large + 1, low}));
   EXPECT_EQ(binary<int64_t>(BinaryOp::subtract, {large, low}, {1, 1}), (I{large - 1, high}));
   EXPECT_EQ(binary<int64_t>(BinaryOp::multiply, {large, 3}, {3, -4}), (I{large * 3, -12}));
-  EXPECT_EQ(binary<int64_t>(BinaryOp::divide, {7, -7, 5, low}, {2, 2, 0, -1}), (I{3, -3, 0, low}));
+  EXPECT_EQ(binary<int64_t>(BinaryOp::divide, {7, -7, 5, low}, {2, 2, 0, -1}), (I{3, -4, 0, low}));
   EXPECT_EQ(binary<int64_t>(BinaryOp::maximum, {large, -5}, {large - 1, 3}), (I{large, 3}));
   EXPECT_EQ(binary<int64_t>(BinaryOp::minimum, {large, -5}, {large - 1, 3}), (I{large - 1, -5}));
   EXPECT_EQ(
@@ -229,7 +229,7 @@ TEST(Binary, ComputesIntegersExactlyAndWithoutTraps) {
             (I{1, 2, 0, 0, -2}));
   using J = std::vector<int32_t>;
   EXPECT_EQ(binary<int32_t>(BinaryOp::multiply, {65536, INT32_MAX}, {65536, 2}), (J{0, -2}));
-  EXPECT_EQ(binary<int32_t>(BinaryOp::divide, {INT32_MIN, 9}, {-1, -2}), (J{INT32_MIN, -4}));
+  EXPECT_EQ(binary<int32_t>(BinaryOp::divide, {INT32_MIN, 9}, {-1, -2}), (J{INT32_MIN, -5}));
 }
 
 TEST(Binary, ComparesEveryDtype) {

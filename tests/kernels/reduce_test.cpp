@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "tests/support/close.h"
-#include "tests/support/expect_error.h"
 #include "tests/support/guarded.h"
 #include "tests/support/mirror.h"
 
@@ -362,18 +361,6 @@ TEST(Reduce, GivesTheSameBitsForAnyNumberOfThreads) {
       });
     }
   }
-}
-
-TEST(Reduce, RefusesIntegers) {
-  ADRET_CPU_ONLY("the error is that of the CPU's kernel");
-  const Tensor x = Tensor::empty({2}, {.dtype = DType::i32}),
-               y = Tensor::empty({}, {.dtype = DType::i32});
-  expect_error<ShapeError>(
-      [&] {
-        run(kernels::Reduce{.x = x, .y = y, .dims = 1});
-        return 0;
-      },
-      "[reduce] runs in floating dtypes, not in i32");
 }
 
 }  // namespace

@@ -14,5 +14,6 @@ std::vector<FunctionCase> attention_cases();
 std::vector<FunctionCase> image_cases();
 std::vector<FunctionCase> recurrent_cases();
 std::vector<FunctionCase> volume_cases();
+std::vector<FunctionCase> integer_cases();
 
 }  // namespace adret::test

@@ -319,8 +319,8 @@ using Names = std::map<std::string, Tensor>;
 const Names& golden_tensors() {
   static const Names tensors = [] {
     Names named;
-    for (const char* part :
-         {"", "_shape", "_norm", "_loss", "_attention", "_image", "_recurrent", "_volume"}) {
+    for (const char* part : {"", "_shape", "_norm", "_loss", "_attention", "_image", "_recurrent",
+                             "_volume", "_integer"}) {
       const auto path =
           source_dir() / "tests/golden" / fmt::format("functions{}.safetensors", part);
       for (const auto& [name, tensor] : read_tensors(path).tensors) named[name] = tensor;
@@ -335,10 +335,10 @@ const Names& golden_tensors() {
 const std::vector<FunctionCase>& function_cases() {
   static const Cases all = [] {
     Cases list;
-    for (const Cases& part :
-         {unary_cases(), activation_cases(), binary_cases(), logic_cases(), reduce_cases(),
-          line_cases(), shape_cases(), creation_cases(), rearrange_cases(), norm_cases(),
-          loss_cases(), attention_cases(), image_cases(), recurrent_cases(), volume_cases()}) {
+    for (const Cases& part : {unary_cases(), activation_cases(), binary_cases(), logic_cases(),
+                              reduce_cases(), line_cases(), shape_cases(), creation_cases(),
+                              rearrange_cases(), norm_cases(), loss_cases(), attention_cases(),
+                              image_cases(), recurrent_cases(), volume_cases(), integer_cases()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

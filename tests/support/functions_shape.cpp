@@ -133,6 +133,15 @@ std::vector<FunctionCase> product_cases() {
       sums("einsum/permute", "ijk->kij"),
       sums("einsum/alone", "ij,kl->il"),
       sums("einsum/scalar", "ij,->ij"),
+      sums("einsum/dots", "...ij, ...jk"),
+      sums("einsum/dots_first", "i...,ij->...j"),
+      sums("einsum/dots_summed", "...i,...i->i"),
+      sums("einsum/dots_alone", "...,...->..."),
+      sums("einsum/trace", "ii"),
+      sums("einsum/diagonal", "ii->i"),
+      sums("einsum/diagonals", "...iji->...ij"),
+      sums("einsum/thrice", "iii->i"),
+      sums("einsum/diagonal_product", "bii,ij->bj"),
   };
 }
 
