@@ -116,11 +116,12 @@ template <class Op, int N, class R>
   }
 }
 
-// All of 0..n-1 together, in several vectors.
-template <class Op, class T>
-typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
+// All of 0..n-1 together, in `count` vectors.
+template <class Op, int count, class T>
+[[gnu::always_inline]] inline typename Op::Result reduce_row_in(const T* x, int64_t n,
+                                                                const Op& op) {
   using Result = typename Op::Result;
-  constexpr int64_t one = lanes<Result>, count = 8, all = count * one;
+  constexpr int64_t one = lanes<Result>, all = count * one;
   Vector<Result> kept[count];
 #pragma GCC unroll 8
   for (Vector<Result>& v : kept) v = Vector<Result>{} + Op::identity;
@@ -147,6 +148,14 @@ typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
     kept[0] = load(result);
   }
   return fold_lanes<Op, one, Result>(kept[0]);
+}
+
+// The same in as many vectors as hide the operation's latency, or in two if a short row would leave
+// most of those to be folded unused.
+template <class Op, class T>
+typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
+  if (n < 16 * lanes<typename Op::Result>) return reduce_row_in<Op, 2>(x, n, op);
+  return reduce_row_in<Op, 8>(x, n, op);
 }
 
 // Rows as in reduce_rows, but narrow and dense: several make one wide row, whose results are folded
