@@ -3,7 +3,7 @@
 // dropped at once, so that its memory, still in the cache, serves the next call, as in PyTorch.
 //
 //   functions [--only TEXT] [--device cpu|cuda] [--dtype f32|bf16] [--batch N] [--seconds S]
-//             [--threads N]
+//             [--threads N] [--processor-time]
 #include <adret/core/backend.h>
 #include <adret/core/thread_pool.h>
 #include <fmt/core.h>
@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,20 +23,32 @@ namespace {
 using namespace adret;
 using namespace adret::bench;
 
-// Microseconds of a call: the median of blocks of at least 5 ms, for `seconds`.
+// How long to measure each time, and by which clock.
+struct Timing {
+  double seconds = 0.1;
+  bool in_processor_time = false;
+
+  double now() const {
+    if (in_processor_time) return double(std::clock()) / CLOCKS_PER_SEC;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+// Microseconds of a call: the median of blocks of at least 5 ms, for `timing.seconds`.
 template <class F>
-double time(DeviceServices& services, double seconds, const F& call) {
+double time(DeviceServices& services, const Timing& timing, const F& call) {
   const auto block = [&](int calls) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = timing.now();
     for (int i = 0; i < calls; ++i) call();
     services.synchronize();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return timing.now() - begin;
   };
   block(2);
   int calls = 1;
   while (block(calls) < 5e-3) calls *= 2;
   std::vector<double> times;
-  for (double sum = 0; sum < seconds || times.size() < 5; sum += times.back()) {
+  for (double sum = 0; sum < timing.seconds || times.size() < 5; sum += times.back()) {
     times.push_back(block(calls));
   }
   std::nth_element(times.begin(), times.begin() + int64_t(times.size() / 2), times.end());
@@ -43,7 +56,7 @@ double time(DeviceServices& services, double seconds, const F& call) {
 }
 
 nlohmann::ordered_json measure(const FunctionCase& test, const TensorOptions& options,
-                               double seconds) {
+                               const Timing& timing) {
   DeviceServices& services = backend_for(options.device).services();
   std::vector<Tensor> inputs;
   for (const Shape& shape : test.shapes) {
@@ -60,10 +73,10 @@ nlohmann::ordered_json measure(const FunctionCase& test, const TensorOptions& op
   }
   {
     const NoGrad no_grad;  // A block of its own: y is gone
-    result["forward_us"] = time(services, seconds, [&] { test.function(inputs); });
+    result["forward_us"] = time(services, timing, [&] { test.function(inputs); });
   }
   if (!test.learns) return result;
-  result["both_us"] = time(services, seconds,
+  result["both_us"] = time(services, timing,
                            [&] { grad({test.function(inputs)}, inputs, {.grad_outputs = {dy}}); });
   return result;
 }
@@ -74,7 +87,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times functions, forward and with their backward pass; a line of JSON each.");
   std::string only, device = "cpu", dtype = "f32";
   int64_t batch = 32;
-  double seconds = 0.1;
+  Timing timing;
   int threads = num_threads();
   app.add_option("--only", only, "functions whose name holds this text");
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
@@ -84,12 +97,14 @@ int main(int argc, char** argv) {
   app.add_option("--batch", batch, "images or sequences")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--seconds", seconds, "how long to measure each time")
+  app.add_option("--seconds", timing.seconds, "how long to measure each time")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--threads", threads, "CPU threads")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_flag("--processor-time", timing.in_processor_time,
+               "of all threads, for a machine that does other work: with --threads 1");
   CLI11_PARSE(app, argc, argv);
   try {
     set_num_threads(threads);
@@ -97,7 +112,7 @@ int main(int argc, char** argv) {
                                 .device = Device::parse(device)};
     for (const FunctionCase& test : function_cases(batch, options)) {
       if (test.name.find(only) == std::string::npos) continue;
-      fmt::print("{}\n", measure(test, options, seconds).dump());
+      fmt::print("{}\n", measure(test, options, timing).dump());
       std::fflush(stdout);
     }
   } catch (const std::exception& error) {

@@ -170,21 +170,23 @@ def cases(n, constant, labels):
     return found
 
 
-def measure(call, synchronize, seconds):
-    """Microseconds of a call: the median of blocks of at least 5 ms, for `seconds`."""
+def measure(call, synchronize, arguments):
+    """Microseconds of a call: the median of blocks of at least 5 ms, for `arguments.seconds`."""
+    now = time.process_time if arguments.processor_time else time.perf_counter
+
     def block(calls):
-        begin = time.perf_counter()
+        begin = now()
         for _ in range(calls):
             call()
         synchronize()
-        return time.perf_counter() - begin
+        return now() - begin
 
     block(2)
     calls = 1
     while block(calls) < 5e-3:
         calls *= 2
     times = []
-    while sum(times) < seconds or len(times) < 5:
+    while sum(times) < arguments.seconds or len(times) < 5:
         times.append(block(calls))
     return statistics.median(times) / calls * 1e6
 
@@ -211,10 +213,10 @@ def run(shapes, function, more, memory_format, arguments):
     result = {}
     with torch.no_grad():
         y = function(*inputs)
-        result["forward_us"] = measure(lambda: function(*inputs), synchronize, arguments.seconds)
+        result["forward_us"] = measure(lambda: function(*inputs), synchronize, arguments)
     if learns:
         dy = torch.randn_like(y)
-        result["both_us"] = measure(lambda: gradients(function(*inputs), inputs, dy), synchronize, arguments.seconds)
+        result["both_us"] = measure(lambda: gradients(function(*inputs), inputs, dy), synchronize, arguments)
     return result
 
 
@@ -226,6 +228,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--processor-time", action="store_true", help="of all threads: with --threads 1")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.backends.cudnn.benchmark = True

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -103,12 +104,28 @@ void reduce_rows(const T* x, int64_t rows, int64_t stride, int64_t width,
   }
 }
 
-// All of 0..n-1 together, in several vectors.
-template <class Op, class T>
-typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
+// All lanes together: those of the two halves, until one is left.
+template <class Op, int N, class R>
+[[gnu::always_inline]] inline R fold_lanes(typename VectorOfLanes<R, N>::type v) {
+  if constexpr (N == 2) {
+    return Op::combine(R(v[0]), R(v[1]));
+  } else {
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+      return fold_lanes<Op, N / 2, R>(Op::combine(__builtin_shufflevector(v, v, I...),
+                                                  __builtin_shufflevector(v, v, N / 2 + I...)));
+    }
+    (std::make_integer_sequence<int, N / 2>{});
+  }
+}
+
+// All of 0..n-1 together, in `count` vectors.
+template <class Op, int count, class T>
+[[gnu::always_inline]] inline typename Op::Result reduce_row_in(const T* x, int64_t n,
+                                                                const Op& op) {
   using Result = typename Op::Result;
-  constexpr int64_t one = lanes<Result>, count = 8, all = count * one;
+  constexpr int64_t one = lanes<Result>, all = count * one;
   Vector<Result> kept[count];
+#pragma GCC unroll 8
   for (Vector<Result>& v : kept) v = Vector<Result>{} + Op::identity;
   const int64_t rows = n / all;
   take_rows(op, x, rows, all, 0, kept);
@@ -126,13 +143,21 @@ typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
 #pragma GCC unroll 8
     for (int k = 0; k < half; ++k) kept[k] = Op::combine(kept[k], kept[k + half]);
   }
-  Result result[one];
-  store(result, kept[0]);
-  for (int64_t i = 0; i < n; ++i) result[i] = op.add(result[i], Result(x[i]), 0);
-  for (int64_t half = one / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) result[i] = Op::combine(result[i], result[i + half]);
+  if (n > 0) {
+    Result result[one];
+    store(result, kept[0]);
+    for (int64_t i = 0; i < n; ++i) result[i] = op.add(result[i], Result(x[i]), 0);
+    kept[0] = load(result);
   }
-  return result[0];
+  return fold_lanes<Op, one, Result>(kept[0]);
+}
+
+// The same in as many vectors as hide the operation's latency, or in two if a short row would leave
+// most of those to be folded unused.
+template <class Op, class T>
+typename Op::Result reduce_row(const T* x, int64_t n, const Op& op = Op()) {
+  if (n < 16 * lanes<typename Op::Result>) return reduce_row_in<Op, 2>(x, n, op);
+  return reduce_row_in<Op, 8>(x, n, op);
 }
 
 // Rows as in reduce_rows, but narrow and dense: several make one wide row, whose results are folded

@@ -67,6 +67,7 @@ template <class T>
 struct ExpSum {
   template <class Runs>
   static void take(const Runs& runs, int64_t count, int64_t stride, const Columns& to) {
+    if (to.width == 1 && stride == 1) return take_row(runs, to);
     T pivots[block + block_width];
     std::fill_n(pivots, to.width, Max<T>::identity);
     runs([&](const T* x, int64_t rows) {
@@ -108,6 +109,24 @@ struct ExpSum {
  private:
   static constexpr int64_t block = 1024;
   static_assert(block >= block_width);
+
+  // The same for one column of neighbours, whose maximum is one number.
+  template <class Runs>
+  static void take_row(const Runs& runs, const Columns& to) {
+    T largest = Max<T>::identity;
+    runs([&](const T* x, int64_t n) { largest = larger(largest, reduce_row<Max<T>>(x, n)); });
+    to.first[0] = double(largest);
+    to.second[0] = 0;
+    runs([&, pivot = T(pivot(to.first[0]))](const T* x, int64_t n) {
+      T exps[block];
+      for (int64_t i = 0; i < n; i += block) {
+        const int64_t now = std::min(block, n - i);
+        map_row(
+            now, exps, [=](T v) { return exp_down(v - pivot); }, x + i);
+        to.second[0] += reduce_row<Sum<T>>(exps, now);
+      }
+    });
+  }
 
   // What is taken off: an infinite or missing maximum is of no use.
   static double pivot(double largest) { return std::isfinite(largest) ? largest : 0; }
