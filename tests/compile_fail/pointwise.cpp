@@ -28,7 +28,6 @@ struct WithoutDerivative {
 struct OfPlainNumbers {
   auto operator()(auto x) const { return plain_function(x); }
 };
-
 struct ReturnsSeven {
   auto operator()(auto x) const { return std::array{x, x, x, x, x, x, x}; }
 };
@@ -50,6 +49,8 @@ void use(const Tensor& x) {
   pointwise(Product{}, x, x, x, x, x, x, x);
 #elif CASE == 8
   pointwise(ReturnsSeven{}, x);
+#elif CASE == 9
+  pointwise(Product{}, x, 2.0f);
 #else
   pointwise(Product{}, x, x);
 #endif
