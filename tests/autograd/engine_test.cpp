@@ -387,5 +387,17 @@ TEST(Node, AKernelWithoutOneIsNoticedWhenAGradientIsAskedForThroughIt) {
   expect_error<Error>([&] { return grad({sum(y)}, {x}); }, "[grad] the tensor () has no graph");
 }
 
+TEST(Leaves, AreThoseBehindTheOutputs) {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4}), other = leaf({5, 6});
+  const Tensor y = x * w + x, z = w * 2.0;
+  const auto behind = [](const std::vector<Tensor>& outputs) { return leaves_behind(outputs); };
+  EXPECT_THAT(behind({y, z}), testing::UnorderedElementsAre(leaf_of(x), leaf_of(w)));
+  EXPECT_THAT(behind({z}), testing::ElementsAre(leaf_of(w)));
+  EXPECT_THAT(behind({other}), testing::ElementsAre(leaf_of(other)));
+  EXPECT_THAT(behind({Tensor::ones({2})}), testing::IsEmpty());
+  sum(y).backward();  // the graph is still whole
+  EXPECT_THAT(x.grad().to_vector(), testing::ElementsAre(4, 5));
+}
+
 }  // namespace
 }  // namespace adret

@@ -80,5 +80,17 @@ TEST(Gradcheck, WantsF64) {
       "[gradcheck] input (2,) is f32, wanted f64; convert it with to(DType::f64)");
 }
 
+TEST(Gradcheck, LooksAtSomeElements) {
+  // Element 3 is the wrong one; every third is looked at, 0 and 3.
+  const Tensor x = variable({2, 2});
+  const auto function = [](const Inputs& in) { return wrong(in[0]); };
+  EXPECT_NE(gradcheck(function, {x}, {.elements = 2}), "");
+  EXPECT_EQ(gradcheck(function, {x}, {.elements = 1}), "");  // element 0 alone
+  int calls = 0;
+  const auto counted = [&](const Inputs& in) { return ++calls, in[0] * 2.0; };
+  EXPECT_EQ(gradcheck(counted, {variable({100})}, {.elements = 10}), "");
+  EXPECT_EQ(calls, 1 + 2 * 10);  // every 11th
+}
+
 }  // namespace
 }  // namespace adret
