@@ -87,9 +87,12 @@ inline constexpr bool are_outputs<R> = []<size_t... K>(std::index_sequence<K...>
 // derivatives come from the formula itself. What may be in a formula: docs/custom_layers.md. Throws
 // ShapeError for operands that do not go together, DeviceError for those on several devices or on a
 // GPU that the formula was not compiled for.
-template <class F, std::convertible_to<const Tensor&>... Operands>
+template <class F, class... Operands>
 auto pointwise(const F& f, const Operands&... operands) {
   constexpr int n = int(sizeof...(Operands));
+  constexpr bool are_tensors = (std::convertible_to<const Operands&, const Tensor&> && ...);
+  static_assert(are_tensors,
+                "[pointwise] the operands are tensors; a plain number is a member of the formula");
   static_assert(n >= 1 && n <= formula::max_inputs, "[pointwise] takes one to six operands");
   static_assert(std::is_trivially_copyable_v<F>,
                 "[pointwise] a formula holds its constants as plain numbers, so that they can be "
@@ -100,7 +103,8 @@ auto pointwise(const F& f, const Operands&... operands) {
                 "[pointwise] the formula cannot be called with as many operands as there are "
                 "tensors; it wants a const operator() with a template or auto parameter for each, "
                 "which calls exp and the like without std::");
-  if constexpr (is_callable && std::is_trivially_copyable_v<F> && n <= formula::max_inputs) {
+  if constexpr (are_tensors && is_callable && std::is_trivially_copyable_v<F> &&
+                n <= formula::max_inputs) {
     using Result = formula::Result<F, n>;
     static_assert(formula::are_outputs<Result>,
                   "[pointwise] the formula must return what it computed from its operands, or a "

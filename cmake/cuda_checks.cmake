@@ -1,49 +1,5 @@
 # What the CUDA backend is built with, and the first thing that keeps it from being built.
-
-# Sets RESULT to the first line of a compiler's output that says what is wrong, or to all of it.
-function(first_error output result)
-  string(REGEX MATCH "[^\n]*(error|fatal|not found|No such file)[^\n]*" line "${output}")
-  if(NOT line)
-    string(STRIP "${output}" line)
-  endif()
-  set(${result} "${line}" PARENT_SCOPE)
-endfunction()
-
-# Sets MISSING to what keeps the compiler for CUDA from working; the sub-build of check_language would
-# keep the reason in a log.
-function(check_nvcc missing)
-  set(nvcc "${CMAKE_CUDA_COMPILER}")
-  if(NOT nvcc)
-    set(nvcc "$ENV{CUDACXX}")
-  endif()
-  if(NOT nvcc)
-    find_program(ADRET_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
-    set(nvcc "${ADRET_NVCC}")
-  endif()
-  if(NOT nvcc)
-    set(${missing} "there is no nvcc (put it on PATH, or name it in CUDACXX)" PARENT_SCOPE)
-    return()
-  endif()
-  if(nvcc STREQUAL "${ADRET_WORKING_NVCC}")
-    set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
-    return()
-  endif()
-  set(probe ${PROJECT_BINARY_DIR}/CMakeFiles/cuda_probe)
-  file(WRITE ${probe}.cu "__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); }\n")
-  set(host)
-  if(CMAKE_CUDA_HOST_COMPILER)
-    set(host -ccbin ${CMAKE_CUDA_HOST_COMPILER})
-  endif()
-  execute_process(COMMAND ${nvcc} ${host} -std=c++20 -c ${probe}.cu -o ${probe}.o
-                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    first_error("${output}${status}" reason)  # the status says why it could not be run
-    set(${missing} "nvcc at ${nvcc} does not work: ${reason}" PARENT_SCOPE)
-    return()
-  endif()
-  set(ADRET_WORKING_NVCC ${nvcc} CACHE INTERNAL "tried and found to work")
-  set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/nvcc.cmake)
 
 # Finds cuDNN, whose version the compiler tells, in whatever header the macros are.
 function(check_cudnn missing)

@@ -6,7 +6,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adret)
 
 install(TARGETS adret adret_formulas EXPORT adret_targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${cpu_backends} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set(adret_CUDA_ARCHITECTURES "")
 if(TARGET adret_cuda)
+  set(adret_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
   install(TARGETS adret_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(FILES adret.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret)
@@ -17,6 +19,9 @@ list(TRANSFORM private_headers REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
 install(DIRECTORY core autograd layers optim train data certify
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret
         FILES_MATCHING PATTERN "*.h" ${private_headers})
+# The command adret-new-project, and what it copies.
+install(PROGRAMS tools/new_project DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME adret-new-project)
+install(DIRECTORY tools/template DESTINATION ${CMAKE_INSTALL_DATADIR}/adret)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT adret_targets FILE adret-targets.cmake NAMESPACE adret:: DESTINATION ${package_dir})
@@ -24,5 +29,5 @@ configure_package_config_file(cmake/adret-config.cmake.in adret-config.cmake
                               INSTALL_DESTINATION ${package_dir})
 # Before 1.0 a minor version may change the interface.
 write_basic_package_version_file(adret-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/adret-config.cmake
-              ${PROJECT_BINARY_DIR}/adret-config-version.cmake DESTINATION ${package_dir})
+install(FILES ${PROJECT_BINARY_DIR}/adret-config.cmake ${PROJECT_BINARY_DIR}/adret-config-version.cmake
+              cmake/nvcc.cmake DESTINATION ${package_dir})

@@ -30,6 +30,13 @@ T multiply_add(T a, T b, T c) {
 #endif
 }
 
+// Note [Bounds out of sight]
+// Of `x > bound ? bound : x` g++ 12 makes one instruction, unless it knows the bound: then it keeps
+// the comparison apart and blends, and more so for a bound on each side. These are defined where
+// the compiler does not see them, in vector_math.cpp.
+extern const float exp_lowest, exp_highest;  // exp is 0 and infinity from there on
+extern const float largest_float;
+
 // condition ? a : b, both computed: from arithmetic in one arm of a conditional expression the
 // compiler makes a branch, which keeps a loop from being vectorised.
 template <class T>
@@ -87,19 +94,25 @@ inline float expm1_rest(float r) {
 
 // 2^n as a product of two powers, so that subnormal results and infinity come out right.
 inline float exp(float x) {
-  const Exponent split = split_exponent(x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x));
-  const uint32_t up = uint32_t(64) << 23;
-  const float scale = power_of_two(x < 0 ? split.power + up : split.power - up, 0);
-  return (expm1_rest(split.rest) + 1.0f) * scale * (x < 0 ? 0x1p-64f : 0x1p64f);
+  const float raised = x < exp_lowest ? exp_lowest : x;
+  const Exponent split = split_exponent(raised > exp_highest ? exp_highest : raised);
+  // The sign bit, where an exponent has 128: 2^64 and 2^-64, or the other way round.
+  const uint32_t sign = (std::bit_cast<uint32_t>(x) >> 1) & (uint32_t(128) << 23);
+  const float scale = power_of_two(split.power + sign, -64);
+  const float rest = std::bit_cast<float>((uint32_t(191) << 23) - sign);
+  return multiply_add(expm1_rest(split.rest), scale, scale) * rest;
 }
 
 // exp(x) for x from -120 to 0.
 inline float exp_within(const Exponent& split) {
-  return (expm1_rest(split.rest) + 1.0f) * power_of_two(split.power, 64) * 0x1p-64f;
+  const float scale = power_of_two(split.power, 64);
+  return multiply_add(expm1_rest(split.rest), scale, scale) * 0x1p-64f;
 }
 
 // exp(x) for x <= 0, with fewer operations.
-inline float exp_down(float x) { return exp_within(split_exponent(x < -104.0f ? -104.0f : x)); }
+inline float exp_down(float x) {
+  return exp_within(split_exponent(x < exp_lowest ? exp_lowest : x));
+}
 
 // exp(x) - 1 for x <= 0, within 2 ulp.
 inline float expm1_down(float x) {
@@ -145,22 +158,6 @@ inline float tanh(float x) {
   const float e = exp_down(-2.0f * magnitude);
   const float far = std::copysign((1.0f - e) / (1.0f + e), x);
   return magnitude < 0.625f ? near : (x == x ? far : x);
-}
-
-// p(t) in erfc(z) = t exp(-z^2 + p(t)) for z >= 0, t = 2 / (2 + z): a Chebyshev fit within 1.2e-7
-// of the result (Press et al., Numerical Recipes, 2nd edition, section 6.2).
-template <class T>
-T erfc_exponent(T t) {
-  T p = T(0.17087277);
-  p = multiply_add(p, t, T(-0.82215223));
-  p = multiply_add(p, t, T(1.48851587));
-  p = multiply_add(p, t, T(-1.13520398));
-  p = multiply_add(p, t, T(0.27886807));
-  p = multiply_add(p, t, T(-0.18628806));
-  p = multiply_add(p, t, T(0.09678418));
-  p = multiply_add(p, t, T(0.37409196));
-  p = multiply_add(p, t, T(1.00002368));
-  return multiply_add(p, t, T(-1.26551223));
 }
 
 // Of the normal distribution: |x|, what lies beyond it, and exp(-x^2 / 2).

@@ -91,10 +91,21 @@ inline float cosh(float any) {
   return float(0.5 * (e + 1 / e));
 }
 
-// erfc(z) for z >= 0, see erfc_exponent.
+// erfc(z) = t exp(-z^2 + p(t)) for z >= 0, t = 2 / (2 + z): a Chebyshev fit within 1.2e-7 of the
+// result (Press et al., Numerical Recipes, 2nd edition, section 6.2).
 inline double wide_erfc(double z) {
   const double t = 2 / (2 + z);
-  return t * wide_exp(multiply_add(-z, z, erfc_exponent(t)));
+  double p = 0.17087277;
+  p = multiply_add(p, t, -0.82215223);
+  p = multiply_add(p, t, 1.48851587);
+  p = multiply_add(p, t, -1.13520398);
+  p = multiply_add(p, t, 0.27886807);
+  p = multiply_add(p, t, -0.18628806);
+  p = multiply_add(p, t, 0.09678418);
+  p = multiply_add(p, t, 0.37409196);
+  p = multiply_add(p, t, 1.00002368);
+  p = multiply_add(p, t, -1.26551223);
+  return t * wide_exp(multiply_add(-z, z, p));
 }
 
 // erf(x) = 2 / sqrt(pi) (x - x^3/3 + x^5/10 - ...), within 1e-9 of itself for |x| < 1.

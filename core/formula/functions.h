@@ -74,8 +74,12 @@ ADRET_FUNCTION(trunc, std::trunc(x), ::trunc(x), V(0))
 // Without overflow on either side.
 template <class T>
 ADRET_FN Number<T> sigmoid(const Number<T>& x) {
+#if defined(__CUDA_ARCH__)
   const Number<T> z = exp(-abs(x));
   return select(x >= 0, 1, z) / (1 + z);
+#else
+  return cpu::sigmoid(x.value);
+#endif
 }
 template <class V, int N>
 ADRET_FN Dual<V, N> sigmoid(const Dual<V, N>& x) {

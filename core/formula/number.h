@@ -32,16 +32,38 @@ struct Short {};
 template <class C>
 concept Constant = std::is_arithmetic_v<C>;
 
+// What a comparison gives: a bool, by which select() is found.
+struct Condition {
+  bool holds;
+
+  explicit ADRET_FN Condition(bool holds) : holds(holds) {}
+  ADRET_FN operator bool() const { return holds; }
+};
+template <class C>
+concept Truth = std::same_as<C, Condition> || std::same_as<C, bool>;
+template <Truth A, Truth B>
+ADRET_FN Condition operator&&(A a, B b) {
+  return Condition(bool(a) & bool(b));
+}
+template <Truth A, Truth B>
+ADRET_FN Condition operator||(A a, B b) {
+  return Condition(bool(a) | bool(b));
+}
+inline ADRET_FN Condition operator!(Condition a) { return Condition(!a.holds); }
+
 // Operators that want but the others; a constant on one side becomes an X.
 template <class X>
 struct Operators {
-#define ADRET_COMPARISON(op) \
-  friend ADRET_FN bool operator op(const X& a, const X& b) { return a.value op b.value; }
+#define ADRET_COMPARISON(op)                                      \
+  friend ADRET_FN Condition operator op(const X& a, const X& b) { \
+    return Condition(a.value op b.value);                         \
+  }
   ADRET_COMPARISON(<)
   ADRET_COMPARISON(>)
   ADRET_COMPARISON(<=)
   ADRET_COMPARISON(>=)
   ADRET_COMPARISON(==)
+  ADRET_COMPARISON(!=)
 #undef ADRET_COMPARISON
   friend ADRET_FN X& operator+=(X& a, const X& b) { return a = a + b; }
   friend ADRET_FN X& operator-=(X& a, const X& b) { return a = a - b; }
@@ -153,7 +175,7 @@ inline constexpr bool is_operand<Dual<V, N>> = true;
 template <class X>
 concept Operand = is_operand<X>;
 
-// condition ? a : b, both computed; one of them may be a constant.
+// condition ? a : b, both computed; they may be constants.
 template <class T>
 ADRET_FN Number<T> select(bool condition, const Number<T>& a, const Number<T>& b) {
   return condition ? a.value : b.value;
@@ -172,6 +194,11 @@ ADRET_FN X select(bool condition, C a, const X& b) {
   return select(condition, X(a), b);
 }
 
+template <Constant A, Constant B>
+ADRET_FN std::common_type_t<A, B> select(Condition condition, A a, B b) {
+  return condition ? a : b;
+}
+
 // Note [Infinite derivatives]
 // A derivative times a slope of 0 is 0, infinite as the derivative may be: an operand that a value
 // does not depend on is no concern of a function that is steep there (sqrt at 0). And the slopes of
@@ -188,7 +215,13 @@ ADRET_FN Dual<V, N> times(const Dual<V, N>& derivative, const Dual<V, N>& slope)
 }
 template <class T>
 ADRET_FN Number<T> finite(const Number<T>& y) {  // keeps NaN
-  const Number<T> largest(std::numeric_limits<typename Number<T>::Value>::max());
+  using Value = typename Number<T>::Value;
+#if !defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<Value, float>) {
+    return y.value > cpu::largest_float ? cpu::largest_float : y.value;
+  }
+#endif
+  const Number<T> largest(std::numeric_limits<Value>::max());
   return select(y > largest, largest, y);
 }
 template <class V, int N>

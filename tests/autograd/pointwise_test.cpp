@@ -65,6 +65,18 @@ TEST(Pointwise, TakesALambda) {
   expect_gradients([&](const Inputs& in) { return pointwise(leaky, in[0]); }, {x});
 }
 
+TEST(Pointwise, SelectsConstants) {
+  const Tensor x = Tensor::from({-2.0, 0.0, 3.0, std::nan("")}, {4}).set_requires_grad(true);
+  expect_values(pointwise([](auto x) { return select(x > 0, 1, 0.25); }, x), {4},
+                {0.25, 0.25, 1, 0.25});
+  const bool is_on = true;
+  const auto window = [=](auto x) {
+    return x * select((x < -1 && is_on) || (x != 0 && !(x <= 1)), 2, 0);
+  };
+  expect_values(pointwise(window, x), {4}, {-4, 0, 6, std::nan("")});
+  expect_values(grad({sum(pointwise(window, x))}, {x})[0], {4}, {2, 0, 2, 2});
+}
+
 TEST(Pointwise, CapturesConstantsByValue) {
   Scaled formula{.scale = 2, .shift = -1};
   const Tensor x = leaf({1, 2, 3});

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cmake/cuda_checks.cmake: compilers that do not work, and cuDNN's headers in many states."""
+"""cmake/cuda_checks.cmake and nvcc.cmake: compilers that do not work, and cuDNN's headers in many states."""
 import shutil
 import subprocess
 import tempfile

@@ -1,0 +1,92 @@
+# Whether nvcc is there, and its use in projects with formulas: find_package(adret) reads this too.
+
+# Sets RESULT to the first line of a compiler's output that says what is wrong, or to all of it.
+function(first_error output result)
+  string(REGEX MATCH "[^\n]*(error|fatal|not found|No such file)[^\n]*" line "${output}")
+  if(NOT line)
+    string(STRIP "${output}" line)
+  endif()
+  set(${result} "${line}" PARENT_SCOPE)
+endfunction()
+
+# Sets MISSING to what keeps the compiler for CUDA from working; the sub-build of check_language would
+# keep the reason in a log.
+function(check_nvcc missing)
+  set(nvcc "${CMAKE_CUDA_COMPILER}")
+  if(NOT nvcc)
+    set(nvcc "$ENV{CUDACXX}")
+  endif()
+  if(NOT nvcc)
+    find_program(ADRET_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    set(nvcc "${ADRET_NVCC}")
+  endif()
+  if(NOT nvcc)
+    set(${missing} "there is no nvcc (put it on PATH, or name it in CUDACXX)" PARENT_SCOPE)
+    return()
+  endif()
+  if(nvcc STREQUAL "${ADRET_WORKING_NVCC}")
+    set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
+    return()
+  endif()
+  set(probe ${PROJECT_BINARY_DIR}/CMakeFiles/cuda_probe)
+  file(WRITE ${probe}.cu "__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); }\n")
+  set(host)
+  if(CMAKE_CUDA_HOST_COMPILER)
+    set(host -ccbin ${CMAKE_CUDA_HOST_COMPILER})
+  endif()
+  execute_process(COMMAND ${nvcc} ${host} -std=c++20 -c ${probe}.cu -o ${probe}.o
+                  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    first_error("${output}${status}" reason)  # the status says why it could not be run
+    set(${missing} "nvcc at ${nvcc} does not work: ${reason}" PARENT_SCOPE)
+    return()
+  endif()
+  set(ADRET_WORKING_NVCC ${nvcc} CACHE INTERNAL "tried and found to work")
+  set(CMAKE_CUDA_COMPILER ${nvcc} PARENT_SCOPE)
+endfunction()
+
+# Enables the language CUDA, once check_nvcc has found nothing MISSING; a macro, as CMake wants it.
+macro(enable_nvcc missing)
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc 13's
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+    set(${missing} "nvcc is version ${CMAKE_CUDA_COMPILER_VERSION}, wanted 13.0 or later")
+  endif()
+endmacro()
+
+# Of a project that uses the library, before its targets: enables CUDA where the library has its CUDA
+# backend and nvcc works, for the library's architectures if no others are asked for. Sets adret_CUDA.
+macro(adret_enable_cuda)
+  set(adret_missing "")
+  if(NOT adret_CUDA_ARCHITECTURES)
+    set(adret_missing "the library was built without its CUDA backend")
+  else()
+    check_nvcc(adret_missing)
+  endif()
+  if(NOT adret_missing)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+      set(CMAKE_CUDA_ARCHITECTURES ${adret_CUDA_ARCHITECTURES})
+    endif()
+    enable_nvcc(adret_missing)
+  endif()
+  if(adret_missing)
+    set(adret_CUDA FALSE)
+    message(STATUS "Formulas for the CPU alone: ${adret_missing}")
+  else()
+    set(adret_CUDA TRUE)
+    message(STATUS "Formulas for the CPU and, by nvcc ${CMAKE_CUDA_COMPILER_VERSION}, for NVIDIA GPUs")
+  endif()
+endmacro()
+
+# Files with formulas, of whatever ending, of targets in this folder: nvcc compiles them where
+# adret_enable_cuda() found it, else the C++ compiler does.
+function(adret_formula_sources)
+  set(language CXX)
+  if(adret_CUDA)
+    set(language CUDA)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE ${language})
+endfunction()
