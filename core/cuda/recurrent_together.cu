@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(recurrent_threads, 1)
 template <class T, int G>
 bool run_gates(Context& context, const kernels::RecurrentForward& call) {
   RecurrentForwardCall<T> device(call);
-  const auto plan = plan_together<T, recurrent_units * G>(context, device, device.hidden);
+  const auto plan = plan_together<T, recurrent_units * G>(context, device, device.hidden, 2);
   if (!plan) return false;
   const int64_t samples = device.samples;
   const Workspace cells(context, size_t(samples * device.hidden) * sizeof(float)),

@@ -205,11 +205,13 @@ struct RecurrentStates {
   }
 };
 
-// None where the weight does not fit into the shared memory of blocks that run at once. R is a
-// block's rows of the weight, `depth` their length.
+// None where the weight does not fit into the shared memory of blocks that run at once, or a step
+// takes them more than `most_passes` over their tiles: all blocks read all states, so that for many
+// samples a product for each step is faster. R is a block's rows of the weight, `depth` their
+// length.
 template <class T, int R>
 std::optional<RecurrentPlan> plan_together(const Context& context, const RecurrentSteps& of,
-                                           int64_t depth) {
+                                           int64_t depth, int64_t most_passes) {
   const int64_t most = std::min(context.multiprocessors(), recurrent_barriers),
                 units = divide_up(of.hidden, recurrent_units);
   if (context.properties.major < 8 || !context.properties.cooperativeLaunch || units > most) {
@@ -228,6 +230,7 @@ std::optional<RecurrentPlan> plan_together(const Context& context, const Recurre
   plan.shared_bytes = bytes(plan.tile);
   if (plan.shared_bytes > shared) return std::nullopt;
   const int64_t tiles = divide_up(of.samples, plan.tile), passes = divide_up(tiles, most / units);
+  if (passes > most_passes) return std::nullopt;
   plan.unit_blocks = unsigned(units);
   plan.sample_blocks = unsigned(divide_up(tiles, passes));
   return plan;

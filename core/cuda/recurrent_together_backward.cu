@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(recurrent_threads, 1)
 template <class T, int G>
 bool run_gates(Context& context, const kernels::RecurrentBackward& call) {
   RecurrentBackwardCall<T> device(call);
-  const auto plan = plan_together<T, recurrent_units>(context, device, G * device.hidden);
+  const auto plan = plan_together<T, recurrent_units>(context, device, G * device.hidden, 1);
   if (!plan) return false;
   const int64_t samples = device.samples;
   const size_t state_bytes = size_t(samples * device.hidden) * sizeof(float);

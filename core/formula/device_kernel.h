@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace adret::formula {
 inline namespace ADRET_FORMULA_COMPILER {
@@ -99,34 +100,54 @@ __device__ Vector<Word> load_vector(const Word* from, bool repeats) {
   return vector;
 }
 
-// With one branch for all elements.
+// Vectors: neighbours of 16 bits two at a time, which takes fewer instructions, and with one branch
+// for all elements.
 template <class Word, int n>
 __device__ void widen(const Vector<Word>& words, bool is_bf16, float (&values)[n]) {
-  const auto each = [&](auto number) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) values[k] = number(words.at[k]);
-  };
   if constexpr (sizeof(Word) == 4) {
-    each([](float word) { return word; });
-  } else if (is_bf16) {
-    each([](uint16_t bits) { return widened(bits, true); });
+#pragma unroll
+    for (int k = 0; k < n; ++k) values[k] = words.at[k];
   } else {
-    each([](uint16_t bits) { return widened(bits, false); });
+    uint32_t pairs[n / 2];
+    memcpy(pairs, &words, sizeof(words));
+    const auto each = [&](auto widened) {
+#pragma unroll
+      for (int k = 0; k < n; k += 2) {
+        const float2 pair = widened(pairs[k / 2]);
+        values[k] = pair.x;
+        values[k + 1] = pair.y;
+      }
+    };
+    if (is_bf16) {
+      each([](uint32_t pair) {
+        return float2{__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+      });
+    } else {
+      each([](uint32_t pair) { return __half22float2(reinterpret_cast<const __half2&>(pair)); });
+    }
   }
 }
 template <class Word, int n>
 __device__ Vector<Word> narrow(const float (&values)[n], bool is_bf16) {
   Vector<Word> words;
-  const auto each = [&](auto word) {
-#pragma unroll
-    for (int k = 0; k < n; ++k) words.at[k] = word(values[k]);
-  };
   if constexpr (sizeof(Word) == 4) {
-    each([](float value) { return value; });
-  } else if (is_bf16) {
-    each([](float value) { return narrowed(value, true); });
+#pragma unroll
+    for (int k = 0; k < n; ++k) words.at[k] = values[k];
   } else {
-    each([](float value) { return narrowed(value, false); });
+    uint32_t pairs[n / 2];
+    const auto each = [&](auto narrowed) {
+#pragma unroll
+      for (int k = 0; k < n; k += 2) {
+        const auto pair = narrowed(values[k], values[k + 1]);
+        memcpy(&pairs[k / 2], &pair, sizeof(pair));
+      }
+    };
+    if (is_bf16) {
+      each([](float low, float high) { return __floats2bfloat162_rn(low, high); });
+    } else {
+      each([](float low, float high) { return __floats2half2_rn(low, high); });
+    }
+    memcpy(&words, pairs, sizeof(words));
   }
   return words;
 }
