@@ -206,9 +206,8 @@ struct RecurrentStates {
 };
 
 // None where the weight does not fit into the shared memory of blocks that run at once, or a step
-// takes them more than `most_passes` over their tiles: all blocks read all states, so that for many
-// samples a product for each step is faster. R is a block's rows of the weight, `depth` their
-// length.
+// takes more than `most_passes` over tiles: every block reads all states, so that for many samples
+// a product a step is faster. R is a block's rows of the weight, `depth` their length.
 template <class T, int R>
 std::optional<RecurrentPlan> plan_together(const Context& context, const RecurrentSteps& of,
                                            int64_t depth, int64_t most_passes) {
