@@ -69,13 +69,30 @@ use(net);
         self.extract(PAGE)
         self.assertEqual((self.output / "my_page.cpp").stat().st_mtime_ns, last)
 
+    def test_a_block_from_a_file_is_lines_of_it_and_not_compiled(self):
+        sources = self.page.parent / "net"
+        sources.mkdir()
+        (sources / "layers.h").write_text("// Layers.\nstruct Net {\n  int a;\n};\n")
+        (sources / "list.txt").write_text("add_library(net)\n")
+        mark = "<!-- from: net/layers.h -->\n```cpp\n"
+        self.assertEqual(self.extract(mark + "struct Net {\n  int a;\n};\n```\n"), (0, ""))
+        self.assertEqual(list(self.output.iterdir()), [])
+        self.assertEqual(self.extract("<!-- from: net/list.txt -->\n```cmake\nadd_library(net)\n```\n"), (0, ""))
+        for block in ("struct Net {\n  int b;\n};\n", "Net {\n  int a;\n", "struct Net {\n int a;\n", "  int\n"):
+            code, message = self.extract(mark + block + "```\n")
+            self.assertEqual(code, 1, block)
+            self.assertIn("My-page.md:3: this block is not in net/layers.h as it stands here", message)
+        code, message = self.extract("\n<!-- from: net/gone.h -->\n```cpp\nx\n```\n")
+        self.assertEqual(code, 1)
+        self.assertIn("My-page.md:2: there is no file net/gone.h", message)
+
     def test_refuses_marks_it_does_not_know_or_that_mark_nothing(self):
         code, message = self.extract("<!-- snippet: fragmnt -->\n```cpp\nx\n```\n")
         self.assertEqual(code, 1)
         self.assertIn("unknown mark: fragmnt", message)
         code, message = self.extract("<!-- snippet: fragment -->\ntext\n")
         self.assertEqual(code, 1)
-        self.assertIn("no ```cpp block follows", message)
+        self.assertIn("no block follows", message)
         code, message = self.extract("```cpp\nx\n")
         self.assertIn("not closed", message)
 
