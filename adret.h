@@ -126,3 +126,6 @@
 #include <adret/train/update_batch_norm.h>
 #include <adret/train/weight_average.h>
 #include <adret/train/weights.h>
+#if defined(__CUDACC__)
+#include <adret/core/cuda_part.h>
+#endif

@@ -34,6 +34,7 @@ template <class F, class Direction>
 Code code_of() {
   Code code{.inputs = Direction::inputs,
             .outputs = Direction::outputs,
+            .bytes = std::is_empty_v<F> ? 0 : sizeof(F),
             .f32 = run_loop<F, Direction, float>,
             .f64 = run_loop<F, Direction, double>,
             .cuda = nullptr};
@@ -52,6 +53,16 @@ const Formula& formula_of() {
                                .backward = code_of<F, Backward<F, N>>(),
                                .second = code_of<F, SecondBackward<F, N>>()};
   return formula;
+}
+
+// A copy of f, whose bytes are those of every equal one.
+template <class F>
+std::shared_ptr<const void> constants_of(const F& f) {
+  const auto copy = std::make_shared<F>(f);
+#if __has_builtin(__builtin_clear_padding)
+  if constexpr (!std::is_empty_v<F>) __builtin_clear_padding(copy.get());
+#endif
+  return copy;
 }
 
 template <class F, class... X>
@@ -87,7 +98,8 @@ auto pointwise(const F& f, const Operands&... operands) {
       formula::CallableWith<F, formula::Repeated<formula::Number<float>, sizeof(Operands)>...>;
   static_assert(is_callable,
                 "[pointwise] the formula cannot be called with as many operands as there are "
-                "tensors; it wants a const operator() with a template or auto parameter for each");
+                "tensors; it wants a const operator() with a template or auto parameter for each, "
+                "which calls exp and the like without std::");
   if constexpr (is_callable && std::is_trivially_copyable_v<F> && n <= formula::max_inputs) {
     using Result = formula::Result<F, n>;
     static_assert(formula::are_outputs<Result>,
@@ -98,7 +110,7 @@ auto pointwise(const F& f, const Operands&... operands) {
     if constexpr (formula::are_outputs<Result> && are_few) {
       const Tensor inputs[] = {static_cast<const Tensor&>(operands)...};
       std::vector<Tensor> results =
-          formula::apply(formula::formula_of<F, n>(), std::make_shared<const F>(f), inputs);
+          formula::apply(formula::formula_of<F, n>(), formula::constants_of(f), inputs);
       if constexpr (formula::Tuple<Result>) {
         std::array<Tensor, std::tuple_size_v<Result>> outputs;
         for (size_t k = 0; k < outputs.size(); ++k) outputs[k] = std::move(results[k]);

@@ -57,7 +57,10 @@ std::unique_ptr<Backend> make(uint8_t) { return std::make_unique<CpuBackend>(); 
 }  // namespace
 
 namespace cpu {
-void run(const kernels::Custom& call) { call.kernel->run_cpu(call.in, call.out); }
+void run(const kernels::Custom& call) {
+  IntrusivePtr<Storage> memory;
+  call.kernel->run_cpu(call.with_workspace(Device::cpu(), memory));
+}
 }  // namespace cpu
 
 }  // namespace adret

@@ -203,7 +203,8 @@ std::unique_ptr<Backend> make(uint8_t device) {
 
 namespace cuda {
 void run(Context& context, const kernels::Custom& call) {
-  call.kernel->run_cuda(call.in, call.out, context.compute);
+  IntrusivePtr<Storage> memory;
+  call.kernel->run_cuda(call.with_workspace(context.device(), memory), context.compute);
 }
 }  // namespace cuda
 

@@ -1,7 +1,6 @@
 // Recording of calls, with placeholders for the memory that came meanwhile.
 #include <adret/core/decorators/record.h>
 #include <adret/core/error.h>
-#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,12 +10,6 @@ namespace adret {
 namespace {
 
 std::string text_of_place(const std::string& place) { return place.empty() ? "the step" : place; }
-
-// Whether an object lies in the program or a library, and so is there until the end.
-bool is_static(const void* object) {
-  Dl_info image;
-  return dladdr(object, &image) != 0;
-}
 
 // The same elements in other memory of the same layout.
 TensorView moved_to(const TensorView& view, Storage* storage) {
@@ -62,11 +55,10 @@ bool Recorder::is_unwritten(const TensorView& view) const {
 
 void Recorder::check_operands(const Kernel& call) {
   const auto* custom = std::get_if<kernels::Custom>(&call.any());
-  if (custom && !is_static(custom->kernel)) {
-    add_obstacle(fmt::format(
-        "it runs the custom kernel {} in {}, an object that may be gone after the step; make it "
-        "`static const`, with what changes from layer to layer in tensors",
-        custom->kernel->name(), text_of_place(current_place())));
+  if (custom && !custom->kernel->capturable()) {
+    add_obstacle(
+        fmt::format("it runs the custom kernel {} in {}, which says that it cannot be captured",
+                    custom->kernel->name(), text_of_place(current_place())));
   }
   for (const kernels::Operand& input : inputs(call)) {
     if (!is_unwritten(input.view)) continue;

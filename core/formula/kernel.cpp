@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -86,9 +87,10 @@ using Loop = void (*)(const void*, const T* const*, T* const*, int64_t);
 
 // One of the code's outputs; not wanted: undefined.
 using Outputs = std::vector<TensorView>;
+using Views = std::span<const TensorView>;
 
 template <class T>
-void run_blocks(Loop<T> loop, const void* formula, CustomKernel::Views in, const Outputs& out,
+void run_blocks(Loop<T> loop, const void* formula, Views in, const Outputs& out,
                 const Shape& shape) {
   std::array<Source<T>, max_operands> sources;
   bool all_direct = true;
@@ -133,7 +135,7 @@ void run_blocks(Loop<T> loop, const void* formula, CustomKernel::Views in, const
 }
 
 // The code's outputs, from those that a call has.
-Outputs spread(CustomKernel::Views given, uint32_t wanted, int count) {
+Outputs spread(Views given, uint32_t wanted, int count) {
   Outputs outputs(size_t(count), TensorView{});
   size_t next = 0;
   for (int k = 0; k < count; ++k) {
@@ -144,7 +146,19 @@ Outputs spread(CustomKernel::Views given, uint32_t wanted, int count) {
 
 }  // namespace
 
-void FormulaKernel::run_cpu(Views in, Views out) const {
+std::unique_ptr<const AnyCustomKernel> FormulaKernel::clone() const {
+  return std::make_unique<const FormulaKernel>(*this);
+}
+
+bool FormulaKernel::equals(const AnyCustomKernel& other) const {
+  if (other.type() != type()) return false;
+  const auto& that = static_cast<const FormulaKernel&>(other);
+  return code_ == that.code_ && wanted_ == that.wanted_ &&
+         std::memcmp(formula_.get(), that.formula_.get(), code_->bytes) == 0;
+}
+
+void FormulaKernel::run_cpu(const CustomCall& work) const {
+  const auto& [in, out, workspace] = work;
   const Outputs outputs = spread(out, wanted_, code_->outputs);
   const Shape& shape = out[0].shape;
   if (out[0].dtype == DType::f64) {
@@ -154,7 +168,8 @@ void FormulaKernel::run_cpu(Views in, Views out) const {
   }
 }
 
-void FormulaKernel::run_cuda(Views in, Views out, void* stream) const {
+void FormulaKernel::run_cuda(const CustomCall& work, void* stream) const {
+  const auto& [in, out, workspace] = work;
   if (!code_->cuda) {
     throw DeviceError(fmt::format(
         "[{}] this formula was compiled for the CPU alone: let nvcc compile the file that calls "
@@ -210,9 +225,9 @@ DeviceCall take_vectors(DeviceCall& rest, int n) {
   return taken;
 }
 
-double FormulaKernel::flops(Views, Views out) const {
+double FormulaKernel::flops(const CustomCall& call) const {
   double count = 0;  // as of the built-in functions: one an element
-  for (const TensorView& y : out) count += double(y.numel());
+  for (const TensorView& y : call.outputs) count += double(y.numel());
   return count;
 }
 
@@ -240,10 +255,6 @@ int vector_level() {
     return 0;
   }();
   return level;
-}
-
-void throw_launch_failed(const char* name, const char* why) {
-  throw DeviceError(fmt::format("[{}] its kernel could not be launched: {}", name, why));
 }
 
 }  // namespace adret::formula

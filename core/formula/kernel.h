@@ -5,6 +5,7 @@
 #include <adret/core/kernels/custom.h>
 #include <adret/core/shape.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <typeinfo>
@@ -39,6 +40,7 @@ inline constexpr int64_t step = 16;
 // What the compiler made of one direction of a formula.
 struct Code {
   int inputs = 0, outputs = 0;
+  size_t bytes = 0;  // of the formula with its constants
   // out[k][i] from in[...][i] for `steps` times `step` elements.
   void (*f32)(const void* formula, const float* const* in, float* const* out, int64_t steps);
   void (*f64)(const void* formula, const double* const* in, double* const* out, int64_t steps);
@@ -48,15 +50,19 @@ struct Code {
 
 // Runs it on operands of one dtype that broadcast to the outputs. 16-bit elements are computed in
 // f32. `wanted` has a bit for each of the code's outputs; the others are not among the call's.
-class FormulaKernel final : public CustomKernel {
+class FormulaKernel final : public AnyCustomKernel {
  public:
   FormulaKernel(const char* name, const Code& code, std::shared_ptr<const void> formula,
                 uint32_t wanted)
       : name_(name), code_(&code), formula_(std::move(formula)), wanted_(wanted) {}
   const char* name() const override { return name_; }
-  void run_cpu(Views inputs, Views outputs) const override;
-  void run_cuda(Views inputs, Views outputs, void* stream) const override;
-  double flops(Views inputs, Views outputs) const override;
+  void run_cpu(const CustomCall& call) const override;
+  void run_cuda(const CustomCall& call, void* stream) const override;
+  double flops(const CustomCall& call) const override;
+  std::unique_ptr<const AnyCustomKernel> clone() const override;
+  // The same code with the same constants.
+  bool equals(const AnyCustomKernel& other) const override;
+  const std::type_info& type() const override { return typeid(FormulaKernel); }
 
  private:
   const char* name_;
@@ -70,8 +76,5 @@ const char* readable_name(const std::type_info& type, const char* suffix);
 
 // 2: AVX-512, 1: AVX2 with FMA, 0: what every processor has. As the CPU backend in use.
 int vector_level();
-
-// Throws DeviceError.
-[[noreturn]] void throw_launch_failed(const char* name, const char* why);
 
 }  // namespace adret::formula

@@ -10,6 +10,9 @@ namespace adret {
 using kernels::Operand;
 
 const char* kernel_name(const Kernel& kernel) {
+  if (const auto* custom = std::get_if<kernels::Custom>(&kernel.any())) {
+    return custom->kernel->name();
+  }
   return std::visit([](const auto& call) { return std::decay_t<decltype(call)>::name; },
                     kernel.any());
 }
@@ -66,13 +69,6 @@ std::string to_string(const Kernel& kernel) {
       },
       kernel.any());
   return text;
-}
-
-void CustomKernel::run_cuda(Views, Views, void*) const {
-  throw DeviceError(
-      fmt::format("[{}] this custom kernel runs on the CPU only; override run_cuda, or "
-                  "move the operands with to(Device::cpu())",
-                  name()));
 }
 
 namespace kernels {
@@ -262,12 +258,6 @@ std::string to_string(const CrossEntropyParams& p) {
 
 namespace {
 
-std::vector<Operand> named(const char* role, std::span<const TensorView> views) {
-  std::vector<Operand> list;
-  for (const TensorView& view : views) list.push_back({role, view});
-  return list;
-}
-
 // What a product's parameters end with when it is not exact.
 const char* suffix(MathMode math) { return math == MathMode::tf32 ? " tf32" : ""; }
 
@@ -296,9 +286,6 @@ std::string to_string(const AttentionParams& p) {
   if (p.dropout > 0) text += fmt::format(" dropout {} {}", p.dropout, draw(p.key));
   return text + suffix(p.math);
 }
-
-std::vector<Operand> Custom::inputs() const { return named("in", in); }
-std::vector<Operand> Custom::outputs() const { return named("out", out); }
 
 std::string Fill::params() const { return fmt::format("value {}", value); }
 std::string Arange::params() const { return fmt::format("from {} to {} by {}", first, last, step); }

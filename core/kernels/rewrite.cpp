@@ -17,6 +17,8 @@ RewrittenCall::RewrittenCall(const Kernel& call, const Replace& replace) : call_
   std::visit(
       [&](auto& kernel) {
         if constexpr (std::is_same_v<decltype(kernel), kernels::Custom&>) {
+          kernel_ = kernel.kernel->clone();
+          kernel.kernel = kernel_.get();
           kernel.in = in_ = rewritten(kernel.in);
           kernel.out = out_ = rewritten(kernel.out);
         } else {

@@ -4,12 +4,13 @@
 #include <adret/core/kernels/kernel.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace adret {
 
 // `call` with every defined operand, in whatever field it stands, replaced by what `replace` gives
-// for it. The new operands are the caller's to keep alive.
+// for it, and with a copy of a custom kernel. The new operands are the caller's to keep alive.
 class RewrittenCall {
  public:
   using Replace = std::function<TensorView(const TensorView&)>;
@@ -21,7 +22,9 @@ class RewrittenCall {
 
  private:
   Kernel call_;
-  std::vector<TensorView> in_, out_;  // a custom kernel's
+  // A custom kernel's.
+  std::unique_ptr<const AnyCustomKernel> kernel_;
+  std::vector<TensorView> in_, out_;
 };
 
 }  // namespace adret

@@ -49,6 +49,15 @@ TensorView CallList::make_temporary(const Shape& shape, DType dtype) {
   return view;
 }
 
+bool CallList::is_fixed(size_t first, const TensorView& view) const {
+  const auto is_there = [&](const TensorView& operand) { return operand.storage == view.storage; };
+  return std::any_of(list_.begin() + std::ptrdiff_t(first), list_.end(), [&](const auto& one) {
+    const auto* const custom = std::get_if<kernels::Custom>(&one.call.any());
+    return custom && (std::ranges::any_of(custom->in, is_there) ||
+                      std::ranges::any_of(custom->out, is_there));
+  });
+}
+
 TensorView CallList::replace_memory(size_t first, const TensorView& view) {
   placeholders_.push_back(Storage::placeholder(view.storage->bytes(), device_));
   Storage* const storage = placeholders_.back().get();

@@ -39,7 +39,10 @@ class CallList {
   const std::string& place(size_t i) const { return list_[i].place; }
   // Those between move up or down by one.
   void move(size_t from, size_t to);
-  // New memory for what the calls from `first` on do with that of `view`; gives the view of it.
+  // Whether a custom kernel from call `first` on has an operand there: those stay where they are.
+  bool is_fixed(size_t first, const TensorView& view) const;
+  // New memory for what the calls from `first` on do with that of `view`, which is not fixed; gives
+  // the view of it.
   TensorView replace_memory(size_t first, const TensorView& view);
   // Memory of the list's own.
   TensorView make_temporary(const Shape& shape, DType dtype);

@@ -63,6 +63,9 @@ bool relu_gradient_and_norm(CallList& list, size_t i) {
   const auto j = std::ranges::find_if(
       users, [&](size_t user) { return is_gradient_behind(list, user, unary); });
   if (j == users.end()) return false;
+  // dy is read while the masked one is written.
+  const bool in_place = users.size() > 1 && unary.dx.storage == unary.dy.storage;
+  if (in_place && list.is_fixed(i + 1, unary.dx)) return false;
   BatchNormBackward norm = *list.at<BatchNormBackward>(*j);
   const auto* const forward = list.maker(&BatchNormForward::mean, norm.mean);
   // It moves to where relu's stood.
@@ -85,9 +88,7 @@ bool relu_gradient_and_norm(CallList& list, size_t i) {
   list.erase(i);
   *list.at<BatchNormBackward>(i) = norm;
   if (users.size() == 1) return true;
-  // dy is read while the masked one is written.
-  TensorView masked = unary.dx;
-  if (unary.dx.storage == unary.dy.storage) masked = list.replace_memory(i + 1, unary.dx);
+  const TensorView masked = in_place ? list.replace_memory(i + 1, unary.dx) : unary.dx;
   list.at<BatchNormBackward>(i)->dresidual = CallList::reshaped(masked, norm.dy.shape);
   return true;
 }

@@ -332,7 +332,7 @@ TEST(Pointwise, SaysThatItWasCompiledForTheCpuAlone) {
   const TensorView view = x;
   expect_error<DeviceError>(
       [&] {
-        kernel.run_cuda({&view, 1}, {&view, 1}, nullptr);
+        kernel.run_cuda({.inputs = {&view, 1}, .outputs = {&view, 1}}, nullptr);
         return 0;
       },
       "[Swish] this formula was compiled for the CPU alone: let nvcc compile the file");

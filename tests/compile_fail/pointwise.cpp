@@ -2,6 +2,7 @@
 #include <adret/autograd/pointwise.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,12 @@ struct OfPlainNumbers {
   auto operator()(auto x) const { return plain_function(x); }
 };
 
+struct OfTheStandardLibrary {
+  auto operator()(auto x) const { return std::tgamma(x); }
+};
+struct StandardExp {
+  auto operator()(auto x) const { return std::exp(x); }
+};
 struct ReturnsSeven {
   auto operator()(auto x) const { return std::array{x, x, x, x, x, x, x}; }
 };
@@ -50,6 +57,12 @@ void use(const Tensor& x) {
   pointwise(Product{}, x, x, x, x, x, x, x);
 #elif CASE == 8
   pointwise(ReturnsSeven{}, x);
+#elif CASE == 9
+  pointwise(OfTheStandardLibrary{}, x);
+#elif CASE == 10
+  pointwise(StandardExp{}, x);
+#elif CASE == 11
+  pointwise(Product{}, x, 3);
 #else
   pointwise(Product{}, x, x);
 #endif

@@ -1,4 +1,4 @@
-// The waist: calls as values, decorators, custom kernels, backends in their slots.
+// The waist: calls as values, decorators, backends in their slots.
 #include <adret/core/backend.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/fields.h>
@@ -68,34 +68,6 @@ TEST(Decorator, StaysInPlaceAfterAnError) {
   }
   EXPECT_NO_THROW(Tensor::zeros({2}));
   EXPECT_EQ(lines.size(), 1u);
-}
-
-struct AddOne final : CustomKernel {
-  const char* name() const override { return "add_one"; }
-  void run_cpu(Views in, Views out) const override {
-    for (int64_t i = 0; i < in[0].numel(); ++i) out[0].as<float>()[i] = in[0].as<float>()[i] + 1;
-  }
-};
-
-TEST(Custom, CrossesTheWaistLikeAnyKernel) {
-  const AddOne kernel;
-  const Tensor x = Tensor::from({1.f, 2.f}, {2}), y = Tensor::empty({2});
-  const TensorView inputs_of[] = {x}, outputs_of[] = {y};
-  std::vector<std::string> lines;
-  {
-    Log log(lines, "seen");
-    run(Custom{.kernel = &kernel, .in = inputs_of, .out = outputs_of});
-  }
-  EXPECT_EQ(y.to_vector(), (std::vector<float>{2, 3}));
-  EXPECT_EQ(lines, std::vector<std::string>{"seen custom"});
-  EXPECT_EQ(to_string(Kernel(Custom{.kernel = &kernel, .in = inputs_of, .out = outputs_of})),
-            "custom in=(2,) f32 cpu -> out=(2,) f32 cpu add_one");
-  expect_error<DeviceError>(
-      [&] {
-        kernel.run_cuda(inputs_of, outputs_of, nullptr);
-        return 0;
-      },
-      "[add_one] this custom kernel runs on the CPU only");
 }
 
 // Decorators see operands by these lists alone.

@@ -109,8 +109,8 @@ TEST(PointwiseProperties, TheCallOfAGpu) {
     const std::vector<TensorView> views(in.begin(), in.end());
     const Tensor here = Tensor::zeros(all), there = Tensor::zeros(all);
     const TensorView here_view = here, there_view = there;
-    kernel.run_cpu(views, {&here_view, 1});
-    kernel.run_cuda(views, {&there_view, 1}, &vectors_seen);
+    kernel.run_cpu({.inputs = views, .outputs = {&here_view, 1}});
+    kernel.run_cuda({.inputs = views, .outputs = {&there_view, 1}}, &vectors_seen);
     expect_array(there, Array(here));
   });
   EXPECT_GT(vectors_seen, 1000);

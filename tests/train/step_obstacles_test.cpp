@@ -3,7 +3,6 @@
 #include <adret/autograd/ops/arithmetic.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
-#include <adret/core/kernels/kernel.h>
 #include <adret/layers/linear.h>
 #include <adret/optim/lbfgs.h>
 #include <adret/optim/sgd.h>
@@ -139,27 +138,6 @@ TEST(StepObstacles, NamesMemoryThatNoKernelWrote) {
                 return x + y;
               }),
               HasSubstr("it reads b (2,) f32 cpu in add, which no kernel of the step wrote"));
-}
-
-TEST(StepObstacles, NamesCustomKernels) {
-  struct Twice : CustomKernel {
-    const char* name() const override { return "twice"; }
-    void run_cpu(Views in, Views out) const override {
-      for (int64_t i = 0; i < in[0].numel(); ++i) {
-        out[0].as<float>()[i] = 2 * in[0].as<float>()[i];
-      }
-    }
-  };
-  EXPECT_THAT(
-      refusal([](const Tensor& x) {
-        const Twice twice;
-        const Tensor y = Tensor::empty({2});
-        const TensorView in[] = {x}, out[] = {y};
-        run(kernels::Custom{.kernel = &twice, .in = in, .out = out});
-        return y;
-      }),
-      HasSubstr("it runs the custom kernel twice in the step, an object that may be gone after "
-                "the step; make it `static const`"));
 }
 
 TEST(StepObstacles, SaysThatOtherMemoryIsUsed) {
