@@ -39,6 +39,10 @@
 #include <adret/autograd/pointwise.h>
 #include <adret/autograd/saved_tensor.h>
 #include <adret/autograd/step_trace.h>
+#include <adret/certify/certificate.h>
+#include <adret/certify/certify.h>
+#include <adret/certify/options.h>
+#include <adret/certify/subject.h>
 #include <adret/core/backend.h>
 #include <adret/core/compute_mode.h>
 #include <adret/core/decorators/dry_run.h>

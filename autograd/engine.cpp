@@ -59,6 +59,14 @@ class Engine {
     });
   }
 
+  std::vector<const Leaf*> leaves() const {
+    std::vector<const Leaf*> list;
+    for (const BackwardState* state : order_) {
+      if (const Leaf* leaf = as_leaf(state->node.get())) list.push_back(leaf);
+    }
+    return list;
+  }
+
   // The state of a node in this pass, or null.
   BackwardState* find(const GraphNode* node) const {
     BackwardState* state = node ? static_cast<const Node*>(node)->state_ : nullptr;
@@ -274,6 +282,12 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                             : Tensor::zeros(input.shape(), {input.dtype(), input.device()}));
   }
   return gradients;
+}
+
+std::vector<const Leaf*> leaves_behind(const std::vector<Tensor>& outputs) {
+  Engine engine(false, true, false);
+  engine.enter(outputs);
+  return engine.leaves();
 }
 
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options) {

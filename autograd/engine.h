@@ -23,6 +23,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 // Adds to the gradient of every leaf behind `outputs`. Tensor::backward is this for one scalar.
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
 
+// The leaves that the outputs were computed from and that require a gradient, each once. They live
+// as long as the graph.
+std::vector<const Leaf*> leaves_behind(const std::vector<Tensor>& outputs);
+
 // The parameters of modules that this thread's last backward() gave a gradient. The leaf may be
 // gone since: its address is for comparing.
 struct ReachedParameter {

@@ -3,6 +3,7 @@
 
 #include <adret/core/tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@ namespace adret {
 struct GradcheckOptions {
   double epsilon = 1e-6;
   double absolute = 1e-6, relative = 1e-4;
-  bool second = false;  // also checks the gradient of the gradient
+  bool second = false;   // also checks the gradient of the gradient
+  int64_t elements = 0;  // so many of each input at most, spread over it; 0: all
 };
 
 // Empty when every d(sum of outputs times fixed weights)/d(element) agrees, else a text that says

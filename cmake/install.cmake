@@ -14,7 +14,7 @@ file(STRINGS cmake/private_headers.txt private_headers REGEX "^[^#]")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/private_headers.txt)
 list(TRANSFORM private_headers REPLACE "/$" "")
 list(TRANSFORM private_headers REPLACE "(.+)" "PATTERN;\\1;EXCLUDE")
-install(DIRECTORY core autograd layers optim train data
+install(DIRECTORY core autograd layers optim train data certify
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adret
         FILES_MATCHING PATTERN "*.h" ${private_headers})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

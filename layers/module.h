@@ -67,6 +67,9 @@ class Module {
   void zero_grad();
   // Freezes all parameters of the tree, or lets them learn again.
   void set_requires_grad(bool requires_grad);
+  // Takes copies of the parameters, buffers and modes of a module of the same structure. Throws
+  // Error for another structure, and when an optimizer owns the parameters.
+  void copy_state(const Module& from);
 
   // Runs forward with one tensor. Throws Error for a layer whose forward is not of that form.
   virtual Tensor call(const Tensor& x) = 0;
@@ -107,8 +110,6 @@ class Module {
   // See Note [Clones].
   virtual std::unique_ptr<Module> rebuild_module() const = 0;
   static std::unique_ptr<Module> rebuild(const Module& module) { return module.rebuild_module(); }
-  // Takes copies of the state and the modes of a module of the same structure.
-  void copy_state(const Module& from);
 
   const std::shared_ptr<ModuleHooks>& hooks() const { return hooks_; }
   [[noreturn]] void throw_not_one_tensor() const;
