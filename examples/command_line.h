@@ -74,14 +74,14 @@ inline CLI::Validator below_one() {
           "from 0 to below 1"};
 }
 
-// --mode of how steps are made.
+// --mode of how steps are made; automatic or graph by default.
 inline void add_mode(CLI::App& app, StepMode& mode) {
   const std::map<std::string, StepMode> names = {
       {"auto", StepMode::automatic}, {"eager", StepMode::eager}, {"graph", StepMode::graph}};
   app.add_option("--mode", mode,
                  "of the steps: eager; graph: replayed; auto: replayed on a GPU where they can be")
       ->transform(CLI::CheckedTransformer(names))
-      ->default_str("auto");
+      ->default_str(mode == StepMode::graph ? "graph" : "auto");
 }
 
 inline void add_device(CLI::App& app, std::string& device) {

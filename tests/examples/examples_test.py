@@ -310,6 +310,31 @@ class CharGpt(unittest.TestCase):
             self.assertIn(text, result.stderr, flags)
 
 
+class CustomLayer(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        write_set(self.folder, "train", 600, 1)
+        write_set(self.folder, "t10k", 100, 2)
+
+    def train(self, *flags):
+        result = subprocess.run([PROGRAMS / "custom_layer", "--device", "cpu", "--data", self.folder, "--epochs", "2",
+                                 "--batch", "20", *flags], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                                check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_learns_in_replayed_steps(self):
+        accuracy, replays = re.search(r"test accuracy (\S+) %\n(\d+) of 60 steps were replayed\n$", self.train()).groups()
+        self.assertGreater(float(accuracy), 95)
+        self.assertGreaterEqual(int(replays), 56)
+
+    def test_learns_in_eager_steps(self):
+        accuracy = re.search(r"test accuracy (\S+) %\n$", self.train("--mode", "eager"))[1]
+        self.assertGreater(float(accuracy), 95)
+
+
 class Autoencoder(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()

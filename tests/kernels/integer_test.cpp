@@ -1,6 +1,7 @@
 // Arithmetic, reductions and scans of integers: exactly as in 64 bits that wrap around.
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
+#include <adret/core/kernels/scan.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
 
@@ -216,9 +217,8 @@ TEST(Integers, ScansWrapAround) {
     for (const bool product : {false, true}) {
       for (const bool reverse : {false, true}) {
         const Tensor y = Tensor::empty(shape, {.dtype = DType::i64});
-        kernels::Scan call{.y = y, .dim = int(dim), .reverse = reverse};
-        (product ? call.a : call.b) = x;
-        run(call);
+        run_custom(kernels::Scan{.dim = int(dim), .reverse = reverse},
+                   {product ? x : Tensor(), product ? Tensor() : x}, {y});
         Integers expected = values;
         const int64_t length = shape[int(dim)], step = reverse ? -inner : inner;
         for (int64_t i = 0; i < int64_t(values.size()); ++i) {
