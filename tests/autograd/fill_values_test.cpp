@@ -179,9 +179,7 @@ TEST(FillValues, OfScalarsAreRefusedByTheFunctionThatWasCalled) {
 TEST(FillValues, OfDivisorsMayBeSmallButNotZeroInSilence) {
   const Tensor half = Tensor::full({1}, 1e-3, {.dtype = DType::f16}), x = Tensor::ones({1});
   EXPECT_NEAR((half / 1e-6).to(DType::f32).item(), 1000, 2);  // 1e6 is no f16
-  expect_error<ShapeError>(
-      [&] { return x / 1e-300; },
-      "[divide] the divisor 1e-300 is 0 in f32");
+  expect_error<ShapeError>([&] { return x / 1e-300; }, "[divide] the divisor 1e-300 is 0 in f32");
   EXPECT_EQ((Tensor::full({1}, 1e-20) / 1e-40).item(), 1e-20f / 1e-40f);
   EXPECT_EQ((x / 0).item(), inf);
   EXPECT_EQ((x / inf).item(), 0);
