@@ -39,10 +39,9 @@ void train(const Arguments& args) {
     return TensorDataset(part.images.to(device), part.labels.to(device), 10);
   };
   // Steps are replayed for batches of one size, so an epoch leaves out what is no full batch.
-  const DataLoader train_loader(on_device(data.train), {.batch_size = args.batch,
-                                                        .shuffle = true,
-                                                        .drop_last = true,
-                                                        .transform = normalize});
+  const DataLoader train_loader(
+      on_device(data.train),
+      {.batch_size = args.batch, .shuffle = true, .drop_last = true, .transform = normalize});
   const DataLoader test_loader(on_device(data.test), {.batch_size = 500, .transform = normalize});
 
   Network network;
