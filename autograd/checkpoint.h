@@ -1,6 +1,7 @@
 // Parts of a graph that keep nothing of what they computed, and compute it again in backward.
 #pragma once
 
+#include <adret/core/is_empty.h>
 #include <adret/core/tensor.h>
 
 #include <concepts>
@@ -23,13 +24,15 @@ namespace adret {
 // are updated once, and what requires a gradient may be an input or something that the function
 // holds on to. Both must be what they were until backward, which throws Error when an input or a
 // leaf that requires a gradient was written to, and for a function that saves other tensors the
-// second time. Other tensors that the function holds on to are not looked at.
+// second time, or is empty. Other tensors that the function holds on to are not looked at.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs);
 // With the inputs as arguments.
 template <class F, class... Inputs>
 requires((std::same_as<Inputs, Tensor> && ...) && sizeof...(Inputs) > 0) Tensor
     checkpoint(F function, const Inputs&... inputs) {
+  using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+  if (is_empty(function)) return checkpoint(Function(), std::vector<Tensor>{inputs...});  // throws
   return checkpoint(
       [function = std::move(function)](const std::vector<Tensor>& in) mutable {
         return [&]<size_t... I>(std::index_sequence<I...>) { return function(in[I]...); }

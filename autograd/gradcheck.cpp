@@ -119,6 +119,7 @@ Function gradient_of(const Function& function) {
 
 std::string gradcheck(const Function& function, const std::vector<Tensor>& inputs,
                       const GradcheckOptions& options) {
+  if (!function) throw Error("[gradcheck] the function is empty");
   for (const Tensor& input : inputs) {
     if (input.requires_grad() && input.dtype() != DType::f64) {
       throw ShapeError(

@@ -19,7 +19,8 @@ struct GradcheckOptions {
 
 // Empty when every d(sum of outputs times fixed weights)/d(element) agrees, else a text that says
 // which input, which element and which two values. Inputs are left as they were; those that require
-// no gradient are constants. Throws ShapeError for a gradient in another dtype than f64.
+// no gradient are constants. Throws ShapeError for a gradient in another dtype than f64, and Error
+// for an empty function.
 std::string gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                       const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 

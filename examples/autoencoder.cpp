@@ -88,6 +88,7 @@ void train(const Arguments& args) {
         return fmt::format("loss {:.4f}, test loss {:.4f}", report.train_loss, *report.test_loss);
       }));
 
+  check_finite("autoencoder", *reports.back().test_loss);
   save_weights(model, args.save, {{"code", std::to_string(args.code)}, {"data", data.name}});
   model.eval();
   draw(model, data, device, args);

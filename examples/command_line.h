@@ -185,6 +185,13 @@ inline void check_apart(const std::string& program, const std::filesystem::path&
                           program, path.string(), kept.string(), option));
 }
 
+// Weights of a training that diverged must not take the place of good ones.
+inline void check_finite(const std::string& program, double test_loss) {
+  if (std::isfinite(test_loss)) return;
+  throw Error(fmt::format("[{}] the test loss is {}, so nothing is saved; train with a lower --lr",
+                          program, test_loss));
+}
+
 // A number in the metadata of saved weights, if it is there.
 inline std::optional<double> number_of(const std::string& program, const Metadata& metadata,
                                        const std::string& key) {

@@ -84,6 +84,7 @@ void train(Arguments args) {
                            report.train_loss, *report.test_loss, 100 * *report.test_accuracy);
       }));
 
+  check_finite("mnist", *reports.back().test_loss);
   save_weights(*model, args.save,
                {{"model", args.model},
                 {"data", data.name},

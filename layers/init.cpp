@@ -1,5 +1,6 @@
 // Fans, bounds and the draws for initial weights.
 #include <adret/autograd/grad_mode.h>
+#include <adret/autograd/ops/check.h>
 #include <adret/autograd/ops/inplace.h>
 #include <adret/core/error.h>
 #include <adret/core/holds.h>
@@ -7,6 +8,7 @@
 #include <adret/core/random.h>
 #include <adret/core/thread_pool.h>
 #include <adret/layers/init.h>
+#include <adret/layers/orthonormalize.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -39,6 +41,7 @@ void check_dimensions(const Tensor& weight, const char* function, int64_t least,
 }
 
 void check_normal(const char* function, const Tensor& x, double mean, double std) {
+  check::floating(function, {"x", x});
   if (!std::isfinite(mean) || !std::isfinite(std) || std < 0) {
     throw Error(fmt::format("[{}] mean is {} and std {}; both must be finite, std not negative",
                             function, mean, std));
@@ -74,25 +77,25 @@ double normal_quantile(double p) {
   return -std::numbers::sqrt2 * inverse_erfc(2 * p);
 }
 
-// Makes `count` vectors of `length`, one behind the other, orthonormal in their order (Gram and
-// Schmidt, modified).
-void orthonormalize(double* vectors, int64_t count, int64_t length) {
-  for (int64_t k = 0; k < count; ++k) {
-    double* vector = vectors + k * length;
-    double squares = 0;
-    for (int64_t i = 0; i < length; ++i) squares += vector[i] * vector[i];
-    const double scale = 1 / std::sqrt(squares);
-    for (int64_t i = 0; i < length; ++i) vector[i] *= scale;
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, length));
-    parallel_for(count - k - 1, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t other = begin; other < end; ++other) {
-        double* rest = vector + (other + 1) * length;
-        double dot = 0;
-        for (int64_t i = 0; i < length; ++i) dot += vector[i] * rest[i];
-        for (int64_t i = 0; i < length; ++i) rest[i] -= dot * vector[i];
-      }
-    });
+// Far out, x >= 5, of a normal variable: the ratio of what lies above x to the density there
+// (Mills; Laplace's continued fraction), and the logarithm of the share above x of that above a.
+double mills(double x) {
+  double rest = x;
+  for (int k = 20; k >= 1; --k) rest = x + k / rest;
+  return 1 / rest;
+}
+double log_share(double x, double ratio, double a, double ratio_of_a) {
+  return -(x - a) * (x + a) / 2 + std::log(ratio / ratio_of_a);
+}
+// The number above which the share lies of what lies above a >= 5: Newton's method from the tail's
+// exponential bound, on a function that is nearly linear.
+double tail_quantile(double a, double ratio_of_a, double log_of_share) {
+  double x = a - log_of_share / a;
+  for (int i = 0; i < 5; ++i) {
+    const double ratio = mills(x);
+    x += (log_share(x, ratio, a, ratio_of_a) - log_of_share) * ratio;
   }
+  return x;
 }
 
 }  // namespace
@@ -108,15 +111,22 @@ Fans fans(const Shape& weight) {
   return {.in = area * weight[-1], .out = area * weight[0]};
 }
 
-void zeros_(const Tensor& x) { constant_(x, 0); }
-void ones_(const Tensor& x) { constant_(x, 1); }
+namespace {
 
-void constant_(const Tensor& x, double value) {
+void fill(const char* function, const Tensor& x, double value) {
+  check::floating(function, {"x", x});
   const NoGrad no_grad;
   fill_(x, value);
 }
 
+}  // namespace
+
+void zeros_(const Tensor& x) { fill("zeros_", x, 0); }
+void ones_(const Tensor& x) { fill("ones_", x, 1); }
+void constant_(const Tensor& x, double value) { fill("constant_", x, value); }
+
 void uniform_(const Tensor& x, double low, double high) {
+  check::floating("uniform_", {"x", x});
   for (const double end : {low, high}) check_holds("uniform_", end, x.dtype());
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const double span = wide == DType::f64 ? high - low : double(float(high) - float(low));
@@ -144,8 +154,8 @@ void normal_(const Tensor& x, double mean, double std) {
   x.bump_version();
 }
 
-// By the inverse of the distribution function, below the mean where it is exact: bounds above are
-// mirrored.
+// By the inverse of the distribution function, below the mean where it is exact, with bounds above
+// mirrored; far out, where it underflows, by shares of what lies beyond the nearer bound.
 void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options) {
   const auto [mean, std, low, high] = options;
   check_normal("trunc_normal_", x, mean, std);
@@ -154,37 +164,50 @@ void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options) {
         fmt::format("[trunc_normal_] wants a std above 0 and low below high, got {}, {} and {}",
                     std, low, high));
   }
-  const double from = (low - mean) / std, to = (high - mean) / std;
-  const double sign = from > 0 ? -1 : 1;
-  const double first = normal_cdf(sign > 0 ? from : -to), last = normal_cdf(sign > 0 ? to : -from);
+  const double sign = low > mean ? -1 : 1;
+  // Of the distribution or its mirror image, so that `to` is above 0 only with `from` below.
+  const double from = (sign > 0 ? low - mean : mean - high) / std;
+  const double to = (sign > 0 ? high - mean : mean - low) / std;
+  const double nearer = std::min(-to, 1e300), farther = -from;
+  const double first = normal_cdf(from), last = normal_cdf(to);
+  const double ratio = mills(nearer);
+  const double kept = -std::expm1(log_share(farther, mills(farther), nearer, ratio));
+  const auto quantile = [&](double drawn) {
+    if (nearer > 5) return -tail_quantile(nearer, ratio, std::log1p(-drawn * kept));
+    return normal_quantile(std::max(first + drawn * (last - first), 0x1p-1022));
+  };
   const Tensor exact = like_exact(x);
   uniform_(exact, 0, 1);
   for (double& value : exact.span<double>()) {
-    const double p = std::max(first + value * (last - first), 0x1p-1022);
-    value = std::clamp(mean + sign * std * normal_quantile(p), low, high);
+    value = std::clamp(mean + sign * std * quantile(value), low, high);
   }
   write(x, exact);
 }
 
 void kaiming_uniform_(const Tensor& weight, const KaimingOptions& options) {
+  check::floating("kaiming_uniform_", {"weight", weight});
   const double bound = sqrt3 * kaiming_std(weight, options);
   uniform_(weight, -bound, bound);
 }
 
 void kaiming_normal_(const Tensor& weight, const KaimingOptions& options) {
+  check::floating("kaiming_normal_", {"weight", weight});
   normal_(weight, 0, kaiming_std(weight, options));
 }
 
 void xavier_uniform_(const Tensor& weight, const XavierOptions& options) {
+  check::floating("xavier_uniform_", {"weight", weight});
   const double bound = sqrt3 * xavier_std(weight, options);
   uniform_(weight, -bound, bound);
 }
 
 void xavier_normal_(const Tensor& weight, const XavierOptions& options) {
+  check::floating("xavier_normal_", {"weight", weight});
   normal_(weight, 0, xavier_std(weight, options));
 }
 
 void orthogonal_(const Tensor& weight, const OrthogonalOptions& options) {
+  check::floating("orthogonal_", {"weight", weight});
   if (weight.rank() < 2) {
     throw ShapeError(fmt::format(
         "[orthogonal_] a weight {} is no matrix; it takes at least two dimensions (O, ..., I)",
@@ -196,9 +219,7 @@ void orthogonal_(const Tensor& weight, const OrthogonalOptions& options) {
   const Tensor vectors = Tensor::empty({count, length}, {.dtype = DType::f64});
   normal_(vectors, 0, 1);
   double* q = vectors.span<double>().data();
-  // What rounding leaves of a nearly dependent vector points anywhere; twice is enough (Giraud et
-  // al. 2005).
-  for (int i = 0; i < 2; ++i) orthonormalize(q, count, length);
+  orthonormalize(q, count, length);
   const Tensor exact = like_exact(weight);
   double* to = exact.span<double>().data();
   for (int64_t row = 0; row < rows; ++row) {
@@ -212,6 +233,7 @@ void orthogonal_(const Tensor& weight, const OrthogonalOptions& options) {
 }
 
 void sparse_(const Tensor& weight, const SparseOptions& options) {
+  check::floating("sparse_", {"weight", weight});
   check_dimensions(weight, "sparse_", 2, 2);
   if (!(options.sparsity >= 0 && options.sparsity <= 1)) {
     throw Error(fmt::format("[sparse_] sparsity is {}; it must lie in 0..1", options.sparsity));
@@ -231,6 +253,7 @@ void sparse_(const Tensor& weight, const SparseOptions& options) {
 }
 
 void eye_(const Tensor& weight) {
+  check::floating("eye_", {"weight", weight});
   check_dimensions(weight, "eye_", 2, 2);
   const Tensor exact = Tensor::zeros(weight.shape(), {.dtype = DType::f64});
   const int64_t columns = weight.size(1);
@@ -241,6 +264,7 @@ void eye_(const Tensor& weight) {
 }
 
 void dirac_(const Tensor& weight, const DiracOptions& options) {
+  check::floating("dirac_", {"weight", weight});
   check_dimensions(weight, "dirac_", 3, 5);
   const int64_t outputs = weight.size(0), inputs = weight.size(-1), groups = options.groups;
   if (groups < 1 || outputs % groups != 0) {
@@ -263,6 +287,7 @@ void dirac_(const Tensor& weight, const DiracOptions& options) {
 }
 
 void fan_in_uniform_(const Tensor& weight, const Tensor& bias) {
+  check::floating("fan_in_uniform_", {"weight", weight});
   const double bound = 1 / std::sqrt(at_least_one(fans(weight.shape()).in));
   uniform_(weight, -bound, bound);
   if (bias.defined()) uniform_(bias, -bound, bound);

@@ -23,7 +23,8 @@ inline constexpr double relu_gain = std::numbers::sqrt2;
 inline constexpr double selu_gain = 3.0 / 4;
 inline double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * slope)); }
 
-// Each fills a floating tensor in place.
+// Each of these and of those below fills a tensor in place; throws ShapeError unless it is
+// floating.
 void zeros_(const Tensor& x);
 void ones_(const Tensor& x);
 void constant_(const Tensor& x, double value);
@@ -36,8 +37,8 @@ struct TruncatedNormalOptions {
   double mean = 0, std = 1;
   double low = -2, high = 2;  // values, not deviations
 };
-// A normal of which only what lies in low..high is kept. Throws Error unless mean and std are
-// finite, std is above 0 and low below high.
+// A normal of which only what lies in low..high is kept, be it ever so far out. Throws Error unless
+// mean and std are finite, std is above 0 and low below high.
 void trunc_normal_(const Tensor& x, const TruncatedNormalOptions& options = {});
 
 enum class FanMode { in, out };

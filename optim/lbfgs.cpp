@@ -102,6 +102,10 @@ void Lbfgs::run_step() {
 }
 
 double Lbfgs::step(const Closure& closure) {
+  if (!closure) {
+    throw Error(
+        "[lbfgs] the closure is empty; give step() the function that computes loss and gradients");
+  }
   if (StepTrace::current()) {
     throw Error(
         "[lbfgs] a step of L-BFGS reads losses on the host, so it cannot be part of a recorded "

@@ -48,8 +48,8 @@ class Lbfgs final : public Optimizer {
   explicit Lbfgs(const std::vector<std::shared_ptr<Parameter>>& parameters,
                  const LbfgsOptions& options = {});
 
-  // Up to max_iter iterations; returns the loss before them. Throws Error within a recorded Step
-  // and after LossScaler::unscale.
+  // Up to max_iter iterations; returns the loss before them. Throws Error for an empty closure,
+  // within a recorded Step and after LossScaler::unscale.
   double step(const Closure& closure);
 
  private:

@@ -7,6 +7,7 @@
 #include <adret/optim/loss_scale.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -62,6 +63,12 @@ void LossScaler::unscale() {
     throw Error(
         "[LossScaler] unscale() was called a second time before step(); call it once for a step, "
         "behind its last backward");
+  }
+  const auto has_gradient = [](const auto& parameter) { return parameter->value.grad().defined(); };
+  if (!arena.awaits_unscale() && std::ranges::any_of(arena.parameters(), has_gradient)) {
+    throw Error(
+        "[LossScaler] unscale() was called for gradients of a loss that was not scaled; call "
+        "scale(loss).backward() before, behind zero_grad()");
   }
   arena.await_unscale(false);
   if (StepTrace* trace = StepTrace::current()) {

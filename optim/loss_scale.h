@@ -48,7 +48,8 @@ class LossScaler {
   // optimizer's step() throws Error.
   Tensor scale(const Tensor& loss) const;
   // Between the last backward of a step and the first use of its gradients. Throws Error if called
-  // twice without step() or zero_grad() in between.
+  // twice without step() or zero_grad() in between, and for gradients of
+  // a loss that was not scaled since zero_grad().
   void unscale();
 
   // These read the device: they wait for the steps made so far.

@@ -121,6 +121,11 @@ void StepGuard::end() {
 }
 
 void StepGuard::begin() {
+  if (is_begun_) {
+    throw Error(
+        "[StepGuard] begin() was called a second time before decide(); call abandon() for a step "
+        "that is given up");
+  }
   const FunctionScope scope("step guard");
   find_buffers();
   save();

@@ -46,7 +46,7 @@ class StepGuard {
   StepGuard& operator=(const StepGuard&) = delete;
 
   // Before the first forward of a step. Until decide() or abandon() the steps of the optimizers
-  // throw Error.
+  // throw Error, and so does a second begin(), as the buffers are not those of the start any more.
   void begin();
   // For each loss of a step. Throws ShapeError for more than one element, or none.
   void add_loss(const Tensor& loss);

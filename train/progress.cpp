@@ -1,4 +1,5 @@
 // Drawing of progress.
+#include <adret/core/error.h>
 #include <adret/train/progress.h>
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -48,7 +49,10 @@ double steady_seconds() {
 }
 
 ProgressBar::ProgressBar(std::ostream& out, ProgressOptions options)
-    : out_(out), options_(std::move(options)) {}
+    : out_(out), options_(std::move(options)) {
+  if (!options_.clock)
+    throw Error("[ProgressBar] the clock is empty; leave it out for the usual one");
+}
 
 ProgressBar::~ProgressBar() {
   if (!line_begun_) return;

@@ -28,7 +28,7 @@ struct ProgressOptions {
 //   epoch 1/5  60000 in 0:01, 43210/s  loss 0.1234
 class ProgressBar {
  public:
-  // The stream must outlive the bar.
+  // The stream must outlive the bar. Throws Error for an empty clock.
   explicit ProgressBar(std::ostream& out, ProgressOptions options = {});
   ~ProgressBar();  // ends a line that was begun
   ProgressBar(const ProgressBar&) = delete;

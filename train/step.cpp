@@ -248,7 +248,9 @@ struct Step::Impl {
 };
 
 Step::Step(Function function, StepOptions options, Adapted)
-    : impl_(std::make_unique<Impl>(Impl{.function = std::move(function), .options = options})) {}
+    : impl_(std::make_unique<Impl>(Impl{.function = std::move(function), .options = options})) {
+  if (!impl_->function) throw Error("[Step] the function is empty");
+}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 

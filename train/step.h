@@ -2,6 +2,7 @@
 // block of memory, and on a GPU in one launch.
 #pragma once
 
+#include <adret/core/is_empty.h>
 #include <adret/core/tensor.h>
 
 #include <cstddef>
@@ -77,7 +78,7 @@ class Step {
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
   // `function` takes tensors, one each or all as a std::vector<Tensor>, and returns a tensor or a
-  // std::vector<Tensor>.
+  // std::vector<Tensor>. Throws Error for an empty one.
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Step>) explicit Step(F function,
                                                                         StepOptions options = {})
@@ -107,6 +108,7 @@ class Step {
 
   template <class F>
   static Function adapt(F function) {
+    if (is_empty(function)) return {};
     return [function = std::move(function)](const std::vector<Tensor>& inputs) mutable {
       return as_list(call(function, inputs));
     };

@@ -25,6 +25,10 @@ TrainerOptions checked(TrainerOptions options) {
                     "negative, got {}, {} and {}",
                     options.epochs, options.first_epoch, options.clip_norm));
   }
+  if (!options.loss || !options.clock) {
+    throw Error(fmt::format("[Trainer] the {} is empty; leave it out for the usual one",
+                            options.loss ? "clock" : "loss"));
+  }
   if (options.accumulate < 1) {
     throw Error(fmt::format("[Trainer] accumulate is {}; a step takes at least 1 batch",
                             options.accumulate));

@@ -15,7 +15,8 @@
 namespace adret {
 namespace {
 
-// The means of a norm's statistics while it lives. Running statistics that are 0 become momentum
+// The means of a norm's statistics while it lives; what was there before stays unless the
+// measurement is completed and had a call. Running statistics that are 0 become momentum
 // times those of the next batch, so they are taken from there.
 class Measurement {
  public:
@@ -23,9 +24,9 @@ class Measurement {
   Measurement(Layer& norm, const std::string& name)
       : norm_{norm, norm.running_mean, norm.running_var, norm.num_batches_tracked,
               norm.options.momentum},
-        mean_(norm.running_mean.clone()),
-        var_(norm.running_var.clone()),
-        batches_(norm.num_batches_tracked.clone()) {
+        mean_before_(norm.running_mean.clone()),
+        var_before_(norm.running_var.clone()),
+        batches_before_(norm.num_batches_tracked.clone()) {
     if (norm.options.momentum == 0) {
       throw Error(
           fmt::format("[update_batch_norm] the momentum of \"{}\" is 0, so that its running "
@@ -39,16 +40,19 @@ class Measurement {
   ~Measurement() {
     norm_.module.remove_forward_hook(hook_);
     const NoGrad no_grad;
+    const bool measured = is_complete_ && calls_ > 0;
     try {
-      copy_(norm_.running_mean, mean_);
-      copy_(norm_.running_var, var_);
-      if (calls_ == 0) copy_(norm_.num_batches_tracked, batches_);
+      copy_(norm_.running_mean, measured ? mean_ : mean_before_);
+      copy_(norm_.running_var, measured ? var_ : var_before_);
+      if (!measured) copy_(norm_.num_batches_tracked, batches_before_);
     } catch (...) {
       // The device itself failed: there is nothing to put anything into.
     }
   }
   Measurement(const Measurement&) = delete;
   Measurement& operator=(const Measurement&) = delete;
+
+  void complete() { is_complete_ = true; }
 
  private:
   void take() {
@@ -74,9 +78,11 @@ class Measurement {
     double momentum;
   };
   const Norm norm_;
-  Tensor mean_, var_, batches_;  // those from before until the first call
+  const Tensor mean_before_, var_before_, batches_before_;
+  Tensor mean_, var_;  // of the calls
   int hook_ = 0;
   int64_t calls_ = 0;
+  bool is_complete_ = false;
 };
 
 // Begins to measure the module if it is such a layer.
@@ -105,6 +111,7 @@ void update_batch_norm(Module& model, const DataLoader& loader) {
   if (measurements.empty()) return;
   const Device device = model.device();
   for (const Batch& batch : loader.epoch(0)) model.call(batch.inputs.to(device));
+  for (Measurement& measurement : measurements) measurement.complete();
 }
 
 }  // namespace adret

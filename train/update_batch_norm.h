@@ -15,8 +15,9 @@ namespace adret {
 //   ... evaluate, save_weights ...
 //
 // Weights and every layer's mode stay, and a norm that no batch reaches keeps its statistics.
-// Throws Error for a momentum of 0, with which a norm does not tell its statistics. Does nothing
-// for a model without norms.
+// Throws Error for a momentum of 0, with which a norm does not tell its statistics. Any error
+// leaves all statistics as they were, as that of a norm for a last batch of one sample, which
+// drop_last leaves out. Does nothing for a model without norms.
 void update_batch_norm(Module& model, const DataLoader& loader);
 
 }  // namespace adret

@@ -27,6 +27,12 @@ Tensor unary_backward(UnaryOp op, const Tensor& saved, const Tensor& dy, const T
 
 Tensor gelu_backward(const Tensor& x, const Tensor& dy);
 
+// Moved to where a slope does not change any more, so that its 0 does not meet infinity, as in Note
+// [Limits of activations] in core/cpu/elementwise_activation.cpp.
+Tensor near(const Tensor& x, double low, double high) { return clamp(x, low, high); }
+Tensor near(const Tensor& x, double limit) { return near(x, -limit, limit); }
+double far(const Tensor& x) { return x.dtype() == DType::f64 ? 750 : 110; }
+
 // gelu'' = phi(x) (2 - x^2), with the standard normal density phi.
 struct GeluSecondBackward final : Node {
   GeluSecondBackward(const Tensor& x, const Tensor& dy) : x(x), dy(dy) {}
@@ -35,7 +41,7 @@ struct GeluSecondBackward final : Node {
     const Tensor& in = x.unpack(*this);
     std::vector<Tensor> result(2);
     if (needs_gradient(0)) {
-      const Tensor squared = square(in);
+      const Tensor squared = square(near(in, 50));
       const double scale = 1 / std::sqrt(2 * std::numbers::pi);
       result[0] = grads[0] * dy.unpack(*this) * (exp(squared * -0.5) * scale) * (2 - squared);
     }
@@ -55,8 +61,9 @@ Tensor gelu_backward(const Tensor& x, const Tensor& dy) {
 Tensor gelu_tanh_backward(const Tensor& x, const Tensor& dy) {
   const double linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
   const double cubic = 0.044715 * linear;
-  const Tensor squared = square(x), s = sigmoid(x * affine(squared, cubic, linear));
-  return dy * (s + s * (1 - s) * x * affine(squared, 3 * cubic, linear));
+  const Tensor in = near(x, x.dtype() == DType::f64 ? 22 : 11), squared = square(in);
+  const Tensor s = sigmoid(in * affine(squared, cubic, linear));
+  return dy * (s + s * (1 - s) * in * affine(squared, 3 * cubic, linear));
 }
 
 }  // namespace
@@ -132,12 +139,12 @@ Tensor composed(const Unary& call, const Tensor& x, const Tensor& dy) {
   switch (call.op) {
     case UnaryOp::gelu_tanh: return gelu_tanh_backward(x, dy);
     case UnaryOp::silu: {
-      const Tensor s = sigmoid(x);
-      return dy * (s + s * (1 - s) * x);
+      const Tensor in = near(x, far(x)), s = sigmoid(in);
+      return dy * (s + s * (1 - s) * in);
     }
     case UnaryOp::mish: {
-      const Tensor t = tanh(softplus(x));
-      return dy * (t + x * sigmoid(x) * (1 - square(t)));
+      const Tensor in = near(x, -far(x), 20), t = tanh(softplus(in));
+      return dy * (t + in * sigmoid(in) * (1 - square(t)));
     }
     case UnaryOp::softplus:
       return where(greater(x * alpha, scalar_like(x, beta)), dy, dy * sigmoid(x * alpha));
@@ -148,8 +155,9 @@ Tensor composed(const Unary& call, const Tensor& x, const Tensor& dy) {
     case UnaryOp::leaky_relu: return where(is_positive(x), dy, dy * alpha);
     case UnaryOp::hardsigmoid: return where(logical_or(is_below(x, -3), is_above(x, 3)), 0, dy / 6);
     case UnaryOp::hardswish:
-      return where(is_below(x, -3), 0, where(is_above(x, 3), dy, dy * affine(x, 1. / 3, 0.5)));
-    default: return dy / square(abs(x) + 1);  // softsign
+      return where(is_below(x, -3), 0,
+                   where(is_above(x, 3), dy, dy * affine(near(x, 3), 1. / 3, 0.5)));
+    default: return dy * square(reciprocal(abs(x) + 1));  // softsign
   }
 }
 

@@ -1,6 +1,7 @@
 // Activation functions, elementwise on floating tensors. NaN stays NaN; at a kink the derivative is
-// the one of the flat side where nothing else is said. Each but prelu and glu is one
-// kernel each way, and all can be differentiated again.
+// the one of the flat side where nothing else is said. At the infinities values and derivatives are
+// what they tend to (silu(-inf) is 0), where PyTorch's are NaN for some. Each but prelu and glu is
+// one kernel each way, and all can be differentiated again.
 #pragma once
 
 #include <adret/core/tensor.h>

@@ -34,7 +34,9 @@ Tensor affine(const Tensor& x, double scale, double shift);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
-// The derivative of abs at 0 is 0, that of sign is 0.
+// The derivative of abs at 0 is 0. Functions that are flat everywhere, as sign, floor, ceil, round,
+// trunc and pow(x, 0), hand no gradient on: grad() of what reaches the loss through them alone
+// stays undefined, as that of what does not reach it, where PyTorch's is 0.
 Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);  // -1, 0 or 1; NaN stays NaN
 Tensor negative(const Tensor& x);

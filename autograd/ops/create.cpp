@@ -102,6 +102,11 @@ Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
     check::refuse("one_hot", fmt::format("{} classes, wanted 0 or more", classes));
   }
   if (labels.dtype() != DType::i32) check::dtype("one_hot", {"labels", labels}, DType::i64);
+  const double most = labels.dtype() == DType::i32 ? 0x1p31 : 0x1p53;
+  if (double(classes) > most) {
+    check::refuse("one_hot", fmt::format("{} classes, wanted at most {:.0f}, which {} labels count",
+                                         classes, most, name(labels.dtype())));
+  }
   const Tensor all =
       arange(0, double(classes), 1, {.dtype = labels.dtype(), .device = labels.device()});
   return equal(labels.reshape(labels.shape().inserted(labels.rank(), 1)), all).to(dtype);

@@ -24,6 +24,19 @@ __device__ inline A sigmoid(A x) {
   return (x >= 0 ? A(1) : z) / (A(1) + z);
 }
 
+template <class A>
+__device__ inline A at_most(A x, A limit) {
+  return x > limit ? limit : x;  // NaN stays
+}
+template <class A>
+__device__ inline A at_least(A x, A limit) {
+  return x < limit ? limit : x;
+}
+template <class A>
+__device__ inline A within(A x, A limit) {
+  return at_most(at_least(x, -limit), limit);
+}
+
 // exp where the result's precision is that of T's elements.
 template <class T, class A>
 __device__ inline A exp_of(A x) {
@@ -41,10 +54,11 @@ template <class A>
 __device__ inline A normal_density(A x) {
   return A(0.398942280401432677939946) * exp(A(-0.5) * x * x);
 }
-// The derivative of GELU, x normal_cdf(x).
+// The derivative of GELU, x normal_cdf(x); beyond 50 it is 0 or 1, of the infinities too.
 template <class A>
 __device__ inline A gelu_slope(A x) {
-  return normal_cdf(x) + x * normal_density(x);
+  const A near = within(x, A(50));
+  return normal_cdf(near) + near * normal_density(near);
 }
 
 // The normal distribution for x that comes from 16 bits and goes there: its cumulative function,
@@ -67,7 +81,7 @@ struct ShortNormal {
 // GELU and its derivative of an element of T. Below -50 it is 0, of minus infinity too.
 template <class T, class A>
 __device__ inline A gelu_of(A x) {
-  x = x < -50 ? A(-50) : x;  // NaN stays
+  x = at_least(x, A(-50));
   if constexpr (sizeof(T) == 2) {
     return x * ShortNormal(x).cdf;
   } else {
@@ -77,8 +91,9 @@ __device__ inline A gelu_of(A x) {
 template <class T, class A>
 __device__ inline A gelu_slope_of(A x) {
   if constexpr (sizeof(T) == 2) {
-    const ShortNormal normal(x);
-    return fmaf(x * 0.398942280f, normal.decay, normal.cdf);
+    const float near = within(x, 50.f);
+    const ShortNormal normal(near);
+    return fmaf(near * 0.398942280f, normal.decay, normal.cdf);
   } else {
     return gelu_slope(x);
   }
@@ -86,17 +101,24 @@ __device__ inline A gelu_slope_of(A x) {
 
 // -- activations ---------------------------------------------------------------------------------
 
+// As core/cpu/elementwise_activation.cpp has it (Note [Limits of activations]): exp(-far) is 0, and
+// so is a gelu_tanh or its slope below -gelu_far.
+template <class A>
+inline constexpr A far = sizeof(A) == 4 ? A(110) : A(750);
+template <class A>
+inline constexpr A gelu_far = sizeof(A) == 4 ? A(11) : A(22);
+
 // tanh of softplus is w / (w + 2) with w = e (e + 2), e = exp(x); from 20 on that is 1.
 template <class A>
-__device__ inline A mish_weight(A x) {
-  const A e = exp(x > 20 ? A(20) : x);
-  return e * (e + 2);
+__device__ inline A mish(A x) {
+  const A near = at_least(x, -far<A>), e = exp(at_most(near, A(20))), w = e * (e + 2);
+  return near * (w / (w + 2));
 }
 template <class A>
 __device__ inline A mish_slope(A x) {
-  const A w = mish_weight(x), t = w / (w + 2), rest = 2 / (w + 2);  // rest = 1 - t
-  const A near = x > 20 ? A(20) : x;  // beyond, the rest times x is rounding
-  return fma(near * sigmoid(near), rest * (1 + t), t);
+  const A near = at_most(at_least(x, -far<A>), A(20)), e = exp(near), w = e * (e + 2);
+  const A t = w / (w + 2), rest = 2 / (w + 2);  // rest = 1 - t
+  return fma(near * (e / (1 + e)), rest * (1 + t), t);
 }
 
 // log(1 + exp(alpha x)) / alpha, and x where alpha x is larger than the threshold.
@@ -119,19 +141,27 @@ template <class A>
 inline constexpr A gelu_cubic = gelu_linear<A>* A(0.044715);
 template <class A>
 __device__ inline A gelu_tanh(A x) {
-  return x * sigmoid(x * fma(gelu_cubic<A>, x * x, gelu_linear<A>));
+  const A near = within(x, gelu_far<A>);
+  return at_least(x, -gelu_far<A>) *
+         sigmoid(near * fma(gelu_cubic<A>, near * near, gelu_linear<A>));
 }
 template <class A>
 __device__ inline A gelu_tanh_slope(A x) {
-  const A square = x * x, s = sigmoid(x * fma(gelu_cubic<A>, square, gelu_linear<A>));
-  const A inner = x * fma(3 * gelu_cubic<A>, square, gelu_linear<A>);
+  const A near = within(x, gelu_far<A>), square = near * near;
+  const A s = sigmoid(near * fma(gelu_cubic<A>, square, gelu_linear<A>));
+  const A inner = near * fma(3 * gelu_cubic<A>, square, gelu_linear<A>);
   return fma(s * (1 - s), inner, s);
 }
 
 template <class A>
+__device__ inline A silu(A x) {
+  const A near = at_least(x, -far<A>);
+  return near * sigmoid(near);
+}
+template <class A>
 __device__ inline A silu_slope(A x) {
-  const A s = sigmoid(x);
-  return fma(s * (1 - s), x, s);
+  const A near = within(x, far<A>), s = sigmoid(near);
+  return fma(s * (1 - s), near, s);
 }
 
 template <class A>
@@ -140,8 +170,18 @@ __device__ inline A hardsigmoid(A x) {
   return y < 0 ? A(0) : (y > 1 ? A(1) : y);
 }
 template <class A>
+__device__ inline A hardswish(A x) {
+  return at_least(x, A(-4)) * hardsigmoid(x);
+}
+template <class A>
 __device__ inline A hardswish_slope(A x) {
   return x <= -3 ? A(0) : (x >= 3 ? A(1) : fma(x, A(1) / 3, A(0.5)));
+}
+
+template <class A>
+__device__ inline A softsign(A x) {
+  const A near = within(x, A(0x1p60));  // 1 + 2^60 is 2^60
+  return near / (1 + fabs(near));
 }
 
 }  // namespace adret::cuda

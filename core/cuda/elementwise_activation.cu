@@ -23,19 +23,15 @@ void run_in(const Context& context, const kernels::Unary& call) {
     case UnaryOp::tanh: return light([] __device__(A x) { return tanh(x); });
     case UnaryOp::gelu: return light([] __device__(A x) { return gelu_of<T>(x); });
     case UnaryOp::gelu_tanh: return heavy([] __device__(A x) { return gelu_tanh(x); });
-    case UnaryOp::silu: return light([] __device__(A x) { return x * sigmoid(x); });
-    case UnaryOp::mish:
-      return heavy([] __device__(A x) {
-        const A w = mish_weight(x);
-        return x * (w / (w + 2));
-      });
+    case UnaryOp::silu: return light([] __device__(A x) { return silu(x); });
+    case UnaryOp::mish: return heavy([] __device__(A x) { return mish(x); });
     case UnaryOp::softplus: return heavy([=] __device__(A x) { return softplus(x, alpha, beta); });
     case UnaryOp::elu:
       return heavy([=] __device__(A x) { return beta * (x > 0 ? x : alpha * expm1(x)); });
     case UnaryOp::leaky_relu: return light([=] __device__(A x) { return x > 0 ? x : alpha * x; });
     case UnaryOp::hardsigmoid: return light([] __device__(A x) { return hardsigmoid(x); });
-    case UnaryOp::hardswish: return light([] __device__(A x) { return x * hardsigmoid(x); });
-    case UnaryOp::softsign: return light([] __device__(A x) { return x / (1 + fabs(x)); });
+    case UnaryOp::hardswish: return light([] __device__(A x) { return hardswish(x); });
+    case UnaryOp::softsign: return light([] __device__(A x) { return softsign(x); });
     default: return;  // other families
   }
 }

@@ -58,8 +58,29 @@ void save(const Speaker& speaker, const std::filesystem::path& path) {
                 {"depth", std::to_string(options.depth)}});
 }
 
+namespace {
+
+// What the metadata asks for must be there, before it is built: weights of the blocks' linear
+// layers and embeddings.
+void check_size(const Gpt2Options& options, const TensorFile& file) {
+  double stored = 0;
+  for (const NamedTensor& tensor : file.tensors) stored += double(tensor.tensor.numel());
+  const auto features = double(options.features);
+  const double asked =
+      (12 * double(options.depth) * features + double(options.vocabulary + options.context)) *
+      features;
+  if (asked <= stored) return;
+  throw CheckpointError(fmt::format(
+      "[char_gpt] the weights' metadata asks for {:.0f} weights or more, but the file has {:.0f}; "
+      "use weights that this example saved",
+      asked, stored));
+}
+
+}  // namespace
+
 Speaker load(const std::filesystem::path& path) {
-  const Metadata metadata = read_tensors(path).metadata;
+  const TensorFile file = read_tensors(path);
+  const Metadata& metadata = file.metadata;
   const auto alphabet = metadata.find("alphabet");
   const auto size = [&](const char* key) {
     const double number = examples::number_of("char_gpt", metadata, key).value_or(0);
@@ -73,13 +94,14 @@ Speaker load(const std::filesystem::path& path) {
         key, number));
   };
   const Alphabet bytes(from_hex(alphabet == metadata.end() ? "" : alphabet->second));
-  Speaker speaker{Gpt2({.vocabulary = bytes.size(),
-                        .context = size("context"),
-                        .features = size("features"),
-                        .heads = size("heads"),
-                        .depth = size("depth"),
-                        .dropout = 0}),
-                  bytes};
+  const Gpt2Options options{.vocabulary = bytes.size(),
+                            .context = size("context"),
+                            .features = size("features"),
+                            .heads = size("heads"),
+                            .depth = size("depth"),
+                            .dropout = 0};
+  check_size(options, file);
+  Speaker speaker{Gpt2(options), bytes};
   load_weights(speaker.model, path);
   return speaker;
 }

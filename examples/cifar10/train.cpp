@@ -183,6 +183,7 @@ void train(Arguments args) {
                            report.train_loss, 100 * *report.test_accuracy, 100 * report.waiting);
       }));
 
+  check_finite("cifar10", *epochs.back().test_loss);
   std::optional<AveragedWeights> averaged;
   if (trainer.average()) averaged.emplace(*trainer.average());
   print_test(args, data, test(*model, test_set, normalize, args.test_views), epochs);

@@ -1,10 +1,13 @@
 // Elementwise arithmetic: values, broadcasting, derivatives and errors.
 #include <adret/autograd/engine.h>
 #include <adret/autograd/ops/arithmetic.h>
+#include <adret/autograd/ops/elementary.h>
 #include <adret/autograd/ops/reduce.h>
 #include <adret/core/error.h>
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/gradients.h"
@@ -141,6 +144,22 @@ TEST(Arithmetic, RefusesWhatDoesNotGoTogether) {
                            "[subtract] a (2,) is i32, b (2, 3) is f32; dtypes must be equal");
   expect_error<ShapeError>([&] { return exp(i32); }, "[exp] x (2,) is i32");
   expect_error<Error>([&] { return f32 + Tensor(); }, "undefined tensor");
+}
+
+// Where nothing else leads from x to the loss, x has no gradient, rather than one that is 0.
+TEST(FlatFunctions, HandNoGradientOn) {
+  const std::vector<std::pair<const char*, Tensor (*)(const Tensor&)>> functions = {
+      {"sign", sign},   {"floor", floor}, {"ceil", ceil},
+      {"round", round}, {"trunc", trunc}, {"pow", [](const Tensor& x) { return pow(x, 0); }}};
+  for (const auto& [name, function] : functions) {
+    SCOPED_TRACE(name);
+    const Tensor x = leaf({-1.5, 0, 0.25, 2});
+    sum(function(x)).backward();
+    EXPECT_FALSE(x.grad().defined());
+    expect_values(grad({sum(function(x))}, {x})[0], {4}, {0, 0, 0, 0});
+    sum(function(x) + x * 3).backward();
+    expect_values(x.grad(), {4}, {3, 3, 3, 3});
+  }
 }
 
 }  // namespace

@@ -50,6 +50,12 @@ TEST(OneHot, LeavesARowOfZerosForALabelOutside) {
   expect_values(y, {3, 3}, {0, 1, 0, 0, 0, 0, 0, 0, 0});
   expect_error<ShapeError>([] { return one_hot(Tensor::ones({2}), 3); },
                            "[one_hot] labels (2,) is f32, wanted i64");
+  expect_error<ShapeError>(
+      [] { return one_hot(Tensor::from({1}, {1}), int64_t(1) << 61); },
+      "[one_hot] 2305843009213693952 classes, wanted at most 2147483648, which i32 labels count");
+  expect_error<ShapeError>(
+      [] { return one_hot(Tensor::zeros({1}, {.dtype = DType::i64}), int64_t(1) << 61); },
+      "[one_hot] 2305843009213693952 classes, wanted at most 9007199254740992");
 }
 
 TEST(Rand, DrawsAnewWithEachCallAndTheSameAgainFromASeed) {

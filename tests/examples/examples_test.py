@@ -291,7 +291,9 @@ class CharGpt(unittest.TestCase):
         (self.folder / "empty").write_bytes(b"")
         self.train(steps=1)
         tensors, metadata = safetensors_file.read(self.folder / "char_gpt.safetensors")
-        safetensors_file.write(self.folder / "half.safetensors", tensors, {**metadata, "heads": "1.5"})
+        for name, key, value in (("half", "heads", "1.5"), ("deep", "depth", "1000000000"),
+                                 ("wide", "features", "2000000000"), ("long", "context", "2000000000")):
+            safetensors_file.write(self.folder / f"{name}.safetensors", tensors, {**metadata, key: value})
         for flags, text in (
                 (["none"], "none cannot be read"),
                 (["empty"], "empty is empty"),
@@ -303,6 +305,9 @@ class CharGpt(unittest.TestCase):
                 (["--weights", "char_gpt.safetensors", "--prompt", "x"], "byte 0 of the prompt is 0x78"),
                 (["--weights", "text"], "text"),
                 (["--weights", "half.safetensors"], 'says that "heads" is 1.5, wanted a whole number from 1'),
+                (["--weights", "deep.safetensors"], "asks for"),
+                (["--weights", "wide.safetensors"], "asks for"),
+                (["--weights", "long.safetensors"], "weights or more, but the file has"),
                 (["text", "--save", "./text", "--steps", 1], "./text would be written over text"),
                 (["text", "--steps", "0"], "0 is no whole number")):
             result = self.run_it(*flags)
@@ -365,6 +370,13 @@ class Autoencoder(unittest.TestCase):
         above, below = pixels[:28 * width], pixels[28 * width:]
         squares = sum((a - b) ** 2 for a, b in zip(above, below)) / len(above) / 255**2
         self.assertLess(squares, 0.02)
+
+    def test_training_that_diverges_saves_nothing(self):
+        write_set(self.folder, "train", 20, 1)
+        result = self.run_it("--epochs", 1, "--lr", "1e30")
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("train with a lower --lr", result.stderr)
+        self.assertFalse((self.folder / "autoencoder.safetensors").exists())
 
     def test_the_same_seed_gives_the_same_bits(self):
         results = set()

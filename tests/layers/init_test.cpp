@@ -3,11 +3,15 @@
 #include <adret/layers/conv.h>
 #include <adret/layers/init.h>
 #include <adret/layers/linear.h>
+#include <adret/layers/orthonormalize.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <string>
+#include <utility>
 
 #include "tests/support/expect_error.h"
 
@@ -184,6 +188,15 @@ TEST(Init, OrthogonalIsInEitherDirection) {
                            "[orthogonal_] a weight (3,) is no matrix");
 }
 
+// Rows (1, e, 0, 0), (1, 0, e, 0) and (1, 0, 0, e): what one pass leaves of the differences between
+// them is off by rounding / e, nearly parallel as they are.
+TEST(Init, NearlyParallelRowsBecomeOrthonormal) {
+  const double e = 1e-8;
+  std::vector<double> rows{1, e, 0, 0, 1, 0, e, 0, 1, 0, 0, e};
+  orthonormalize(rows.data(), 3, 4);
+  expect_orthogonal(Tensor::from(rows, {3, 4}), 1, 1e-15);
+}
+
 // A random rotation's elements have mean 0 and variance 1 / n.
 TEST(Init, OrthogonalIsARandomRotation) {
   const Tensor x = Tensor::empty({200, 200});
@@ -226,6 +239,66 @@ TEST(Init, TruncatedNormalHasItsBoundsAndMoments) {
   expect_truncated({.low = 8, .high = 9});  // where the distribution function is 1
   expect_error<Error>([] { return init::trunc_normal_(Tensor::empty({1}), {.low = 3}), 0; },
                       "[trunc_normal_] wants a std above 0 and low below high, got 1, 3 and 2");
+}
+
+// Beyond 38 deviations the distribution function underflows. There the mean over a bound a is
+// 1 / R(a) = a + 1/a - 2/a^3 + ... and the deviation 1/a (1 - 3/a^2 ...), R being Mills' ratio; the
+// upper bound leaves out a share of exp(-a).
+TEST(Init, TruncatedNormalsOfFarTailsAreDrawn) {
+  for (const auto& [options, a] :
+       {std::pair{init::TruncatedNormalOptions{.low = 50, .high = 51}, 50.0},
+        {init::TruncatedNormalOptions{.low = -51, .high = -50}, 50.0},
+        {init::TruncatedNormalOptions{.mean = 1, .std = 2, .low = 201, .high = INFINITY}, 100.0}}) {
+    const Tensor x = Tensor::empty({300, 400}, {.dtype = DType::f64});
+    init::trunc_normal_(x, options);
+    const double side = options.low > options.mean ? 1 : -1;
+    double mean = 0, squares = 0;
+    for (const double value : x.to_vector<double>()) {
+      ASSERT_GE(value, options.low);
+      ASSERT_LE(value, options.high);
+      const double beyond = side * (value - options.mean) / options.std - a;
+      mean += beyond / 120000;
+      squares += beyond * beyond / 120000;
+    }
+    const double error = 5 / a / std::sqrt(120000.0);
+    EXPECT_NEAR(mean, 1 / a - 2 / (a * a * a), error);
+    EXPECT_NEAR(std::sqrt(squares - mean * mean), 1 / a * (1 - 3 / (a * a)), 2 * error);
+  }
+  const Tensor x = Tensor::empty({9}, {.dtype = DType::f64});
+  init::trunc_normal_(x, {.std = 1e-300, .low = 1e300, .high = 2e300});  // by rounding the bound
+  EXPECT_EQ(x.to_vector<double>(), std::vector<double>(9, 1e300));
+}
+
+TEST(Init, TakesFloatsAlone) {
+  using Fill = std::function<void(const Tensor&)>;
+  const std::vector<std::pair<std::string, Fill>> fills = {
+      {"zeros_", init::zeros_},
+      {"ones_", init::ones_},
+      {"constant_", [](const Tensor& x) { init::constant_(x, 1); }},
+      {"uniform_", [](const Tensor& x) { init::uniform_(x, 0, 1); }},
+      {"normal_", [](const Tensor& x) { init::normal_(x, 0, 1); }},
+      {"trunc_normal_", [](const Tensor& x) { init::trunc_normal_(x); }},
+      {"kaiming_uniform_", [](const Tensor& x) { init::kaiming_uniform_(x); }},
+      {"kaiming_normal_", [](const Tensor& x) { init::kaiming_normal_(x); }},
+      {"xavier_uniform_", [](const Tensor& x) { init::xavier_uniform_(x); }},
+      {"xavier_normal_", [](const Tensor& x) { init::xavier_normal_(x); }},
+      {"orthogonal_", [](const Tensor& x) { init::orthogonal_(x); }},
+      {"sparse_", [](const Tensor& x) { init::sparse_(x, {.sparsity = 0.5}); }},
+      {"eye_", init::eye_},
+      {"dirac_",
+       [](const Tensor& x) {
+         init::dirac_(x.reshape({2, 1, 2}));
+       }},
+      {"fan_in_uniform_", [](const Tensor& x) { init::fan_in_uniform_(x, {}); }}};
+  for (const auto& [function, fill] : fills) {
+    for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::boolean}) {
+      const Tensor x = Tensor::zeros({2, 2}, {.dtype = dtype});
+      const std::string text = thrown<ShapeError>([&, &fill = fill] { return fill(x), 0; });
+      EXPECT_EQ(text.substr(0, function.size() + 3), "[" + function + "] ");
+      EXPECT_NE(text.find("wanted a floating dtype"), text.npos) << text;
+      EXPECT_EQ(x.to(DType::i32).to_vector<int32_t>(), std::vector<int32_t>(4, 0));
+    }
+  }
 }
 
 TEST(Init, SparseHasItsZerosInEveryColumn) {

@@ -243,7 +243,7 @@ TEST(LossScaler, ForgetsAStepThatWasNotMade) {
       run.step(0);
       straight.step(0);
       run.optimizer->zero_grad();
-      (spoil ? run.loss(1) * infinity : run.scaler->scale(run.loss(1))).backward();
+      run.scaler->scale(spoil ? run.loss(1) * infinity : run.loss(1)).backward();
       run.scaler->unscale();
       for (Training* each : {&run, &straight}) {
         if (scaled) {
@@ -277,6 +277,7 @@ TEST(LossScaler, SwitchesMuonOffToo) {
   Muon optimizer(model, {.lr = 0.1});
   LossScaler scaler(optimizer, {.initial = 8});
   const auto step = [&](float gradient) {
+    scaler.scale(sum(model.weight.value)).backward();
     model.weight.value.set_grad(Tensor::full({4, 4}, gradient));
     scaler.unscale();
     optimizer.step();
@@ -320,7 +321,12 @@ TEST(LossScaler, SaysWhatIsWrong) {
   EXPECT_EQ(thrown<Error>([&] { scaler.load_state({.scale = 0.5}); }),
             "[LossScaler] the state has the scale 0.5 after 0 finite and 0 skipped steps; wanted a "
             "power of two in 1..16777216 and counts not negative");
-  model.weight.value.set_grad(Tensor::ones({2, 2}));
+  sum(model.weight.value).backward();
+  expect_error<Error>([&] { return scaler.unscale(), 0; },
+                      "[LossScaler] unscale() was called for gradients of a loss that was not "
+                      "scaled; call scale(loss).backward() before");
+  optimizer.zero_grad();
+  scaler.scale(sum(model.weight.value)).backward();
   scaler.unscale();
   LossScaler another(optimizer);
   for (LossScaler* each : {&scaler, &another}) {

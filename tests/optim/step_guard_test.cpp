@@ -453,8 +453,14 @@ TEST(StepGuard, SaysWhatIsWrong) {
   expect_error<ShapeError>(
       [&] { return guard.add_loss(Tensor::ones({}, {.dtype = DType::i64})), 0; },
       "[StepGuard] the loss is () i64 cpu; wanted one floating element");
-  mean(net(inputs(1))).backward();
+  guard.begin();
+  expect_error<Error>(
+      [&] { return guard.begin(), 0; },
+      "[StepGuard] begin() was called a second time before decide(); call abandon() "
+      "for a step that is given up");
+  guard.abandon();
   LossScaler scaler(optimizer);
+  scaler.scale(mean(net(inputs(1)))).backward();
   scaler.unscale();
   expect_error<Error>([&] { return guard.decide(); },
                       "[StepGuard] decide() was called behind LossScaler::unscale or a second time "

@@ -165,6 +165,26 @@ TEST(UpdateBatchNorm, CountsCallsAndLeavesNormsThatNoBatchReaches) {
   EXPECT_EQ(exact(model.never.running_var), (Values{1, 1}));
 }
 
+// A last batch of one sample, of which there is no variance, behind others.
+TEST(UpdateBatchNorm, LeavesAllAsItWasWhereABatchFails) {
+  Sequential model(BatchNorm1d(2), BatchNorm1d(2));
+  auto& norm = dynamic_cast<BatchNorm1d&>(*model.children()[0]);
+  {
+    const NoGrad no_grad;
+    fill_(norm.running_mean, 7);
+    fill_(norm.running_var, 5);
+    fill_(norm.num_batches_tracked, 3);
+  }
+  const Tensor samples = Tensor::from(Values{1, 2, 3, 5, 8, 13, 21, 34, 55, 89}, {5, 2});
+  const DataLoader loader(
+      TensorDataset(samples.to(DType::f32), Tensor::zeros({5}, {.dtype = DType::i64})),
+      {.batch_size = 2});
+  expect_error<ShapeError>([&] { return update_batch_norm(model, loader), 0; }, "batch_norm");
+  EXPECT_EQ(exact(norm.running_mean), (Values{7, 7}));
+  EXPECT_EQ(exact(norm.running_var), (Values{5, 5}));
+  EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 3);
+}
+
 TEST(UpdateBatchNorm, RefusesNormsThatTellNothing) {
   Sequential model(BatchNorm2d(2, {.momentum = 0}));
   expect_error<Error>([&] { return update_batch_norm(model, pixel_loader()), 0; },
