@@ -2,9 +2,9 @@
 #include <adret/autograd/hooks.h>
 #include <adret/autograd/node.h>
 #include <adret/autograd/step_trace.h>
+#include <adret/core/demangle.h>
 #include <adret/core/tensor_view.h>
 #include <adret/layers/module.h>
-#include <cxxabi.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,9 +16,7 @@ namespace {
 
 // The type's name without namespaces.
 std::string readable(const std::type_info& type) {
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), &std::free);
-  const std::string full = text ? text.get() : type.name();
+  const std::string full = demangled(type);
   const size_t colons = full.rfind("::", full.find('<'));
   return colons == std::string::npos ? full : full.substr(colons + 2);
 }

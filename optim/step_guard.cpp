@@ -68,7 +68,7 @@ StepGuard::StepGuard(Module& model, const std::vector<Optimizer*>& optimizers,
   }
   loss_rows_ = Tensor::empty({int64_t(rows.size()), kernels::segment_columns}, words);
   upload(loss_rows_, rows.data());
-  good_ = Tensor::ones({}, {.dtype = DType::boolean, .device = device});
+  is_finite_ = Tensor::ones({}, {.dtype = DType::boolean, .device = device});
   arena_ = move_together(buffers_of(model_)).block;
   find_buffers();
 }
@@ -132,7 +132,9 @@ void StepGuard::begin() {
   for (Optimizer* optimizer : optimizers_) optimizer->arena().await_decide(true);
   // A replay saves before its kernels, as those may end before they have.
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { save(); });
-  if (options_.goes_on) run(kernels::Copy{.x = counts_.alias({}, sizeof(int64_t)), .y = before_});
+  if (options_.continue_after_failure) {
+    run(kernels::Copy{.x = counts_.alias({}, sizeof(int64_t)), .y = before_});
+  }
 }
 
 void StepGuard::add_loss(const Tensor& loss) {
@@ -157,7 +159,7 @@ Tensor StepGuard::compare(const Tensor& result) const {
   return result;
 }
 
-Tensor StepGuard::good() { return compare(good_); }
+Tensor StepGuard::is_finite() { return compare(is_finite_); }
 
 Tensor StepGuard::decide() {
   const FunctionScope scope("step guard");
@@ -215,7 +217,7 @@ void StepGuard::abandon() {
   const FunctionScope scope("step guard");
   for (const auto& [place, saved] : ranges_) run(kernels::Copy{.x = saved, .y = place});
   const Tensor failures = counts_.alias({}, sizeof(int64_t));
-  if (options_.goes_on) {
+  if (options_.continue_after_failure) {
     run(kernels::Copy{.x = before_, .y = failures});
   } else {  // of the steps before all are there, which the last decision tells
     const Tensor decided = row_.alias({}, column_of_active);

@@ -9,9 +9,9 @@
 namespace adret {
 
 struct StepGuardOptions {
-  // Whether steps behind one that is not finite are made again. Else none is until reset(), so that
-  // all stays as it was before the first such step, however late the host looks.
-  bool goes_on = false;
+  // Whether the steps after one that is not finite are made. By default none is until reset(), so
+  // that all stays as it was before the first such step, however late the host looks.
+  bool continue_after_failure = false;
 };
 
 // Note [Guarded steps]
@@ -21,17 +21,17 @@ struct StepGuardOptions {
 //   const Tensor loss = cross_entropy(net(images), labels);
 //   loss.backward();
 //   guard.add_loss(loss);
-//   const Tensor good = guard.decide();
+//   const Tensor is_finite = guard.decide();
 //   guard.add_norm(optimizer.clip_norm(1));  // if wanted
 //   optimizer.step();
-//   average.update(good);    // if there is one
+//   average.update(is_finite);  // if there is one
 //
 // A step in which a loss or an element of a gradient is infinite or NaN changes nothing: weights,
 // optimizer states and averages are not written, and the model's buffers, as the running
 // statistics of batch norms, are put back. That is decided on the device, so it goes with a Step,
-// and the host waits for nothing: it may read `good`, or failed(), whenever it likes. A Trainer
-// does all this by itself, and says where the value came from. Costs one reading of all gradients,
-// copies of the buffers, and a few small kernels.
+// and the host waits for nothing: it may read the boolean, or failed(), whenever it likes. A
+// Trainer does all this by itself, and says where the value came from. Costs one reading of all
+// gradients, copies of the buffers, and a few small kernels.
 class StepGuard {
  public:
   // Of all optimizers that share the model. Buffers move into one block of memory, but for those
@@ -50,16 +50,17 @@ class StepGuard {
   void begin();
   // For each loss of a step. Throws ShapeError for more than one element, or none.
   void add_loss(const Tensor& loss);
-  // Between the last backward of a step and the first use of its gradients. Returns good(). Throws
-  // Error where no step was begun, and behind LossScaler::unscale, which decides by itself.
+  // Between the last backward of a step and the first use of its gradients. Returns is_finite().
+  // Throws Error where no step was begun, and behind LossScaler::unscale, which decides by itself.
   Tensor decide();
   // Between decide() and the first optimizer's step: the norm that clipped gradients, of all
   // elements together, can be infinite where each element is finite, in f64. Then nothing is
-  // clipped and the step is not made. Returns good().
+  // clipped and the step is not made. Returns is_finite().
   Tensor add_norm(const Tensor& norm);
   // A boolean scalar on the device, for WeightAverage::update: whether the step is finite so far,
-  // and without goes_on those before it since reset() were. The next step overwrites it.
-  Tensor good();
+  // and without continue_after_failure also those before it since reset(). The next step overwrites
+  // it.
+  Tensor is_finite();
 
   // Gives up a step that was begun and ends before decide(), as by an error, or in the middle of a
   // replay: puts the buffers back to what they were then, and forgets what was found in the step.
@@ -94,7 +95,7 @@ class StepGuard {
   Tensor loss_rows_;       // a segment for a scalar of each floating dtype
   Tensor before_, zero_;   // i64: of counts_ when the step began, or 0; 0
   Tensor row_;             // boolean, a column of Segment each: true, but of `active` the decision
-  Tensor good_;            // boolean
+  Tensor is_finite_;       // boolean
   Tensor arena_;           // of buffers
   std::vector<const void*> places_;
   std::vector<Range> ranges_;

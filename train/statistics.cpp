@@ -98,7 +98,7 @@ void Statistics::add(const Batch& batch, const BatchResults& results) {
                      .value = results.loss.detach(),
                      .outputs = of_classes ? results.outputs.detach() : Tensor(),
                      .targets = of_classes ? results.targets : Tensor(),
-                     .good = results.good,
+                     .is_finite = results.is_finite,
                      .ends_step = results.ends_step});
   read_if_due(results.loss);
 }
@@ -117,7 +117,7 @@ void Statistics::read() {
   std::vector<Tensor> tensors;
   for (std::vector<Pending>* list : {&losses, &norms}) {
     for (const Pending& one : *list) {
-      tensors.insert(tensors.end(), {one.value, one.outputs, one.targets, one.good});
+      tensors.insert(tensors.end(), {one.value, one.outputs, one.targets, one.is_finite});
     }
   }
   reader_.read(tensors);
@@ -127,7 +127,7 @@ void Statistics::read() {
       one.value = *next++;
       one.outputs = *next++;
       one.targets = *next++;
-      one.good = *next++;
+      one.is_finite = *next++;
     }
   }
   for (const Pending& batch : losses) take_loss(batch);
@@ -145,15 +145,15 @@ void Statistics::take_loss(const Pending& batch) {
     refuse_wrong_labels(batch.targets.to(DType::i64).to_vector<int64_t>(), batch.outputs.size(1),
                         batch.epoch, batch.number);
   }
-  const bool good = !batch.good.defined() || batch.good.item<bool>();
-  if (options_.training && !options_.goes_on && !(good && std::isfinite(loss))) {
+  const bool finite = !batch.is_finite.defined() || batch.is_finite.item<bool>();
+  if (options_.training && !options_.skips && !(finite && std::isfinite(loss))) {
     const std::string gradient = options_.clips ? "a gradient, or the norm of all, is not finite"
                                                 : "a gradient is not finite";
     throw NotFinite(std::isfinite(loss) ? gradient : "the loss is " + text_of(loss), batch.epoch,
                     batch.number);
   }
-  if (!good && batch.ends_step) ++skipped_;
-  if (options_.goes_on && !(good && std::isfinite(loss))) return;
+  if (!finite && batch.ends_step) ++skipped_;
+  if (options_.skips && !(finite && std::isfinite(loss))) return;
   loss_.add(loss, batch.samples);
   if (!batch.of_classes) return;
   const Hits hits = top_k_hits(batch.outputs, batch.targets);

@@ -30,14 +30,14 @@ struct StatisticsOptions {
   Device device;         // of the model
   bool training = true;  // a loss that is not finite is an error; a mere evaluation reports it
   int64_t classes = 0;   // of the data set; 0: floating targets are no shares of classes
-  bool goes_on = false;  // a step that is not good is counted, its loss is not
-  bool clips = false;    // a step is not good either when the norm of the gradients is not finite
+  bool skips = false;    // a step that is not finite is counted, its loss is not
+  bool clips = false;    // gradients are clipped, by a norm that has to be finite too
 };
 
 // What a batch gave.
 struct BatchResults {
   Tensor outputs, targets, loss;
-  Tensor good = {};  // a boolean scalar (StepGuard::good), or undefined
+  Tensor is_finite = {};  // a boolean scalar (StepGuard::is_finite), or undefined
   bool ends_step = true;
 };
 
@@ -77,7 +77,7 @@ class Statistics {
     int64_t epoch = 0, number = 0, samples = 0;
     bool of_classes = false;  // `outputs` are logits and `targets` labels, or shares of the classes
     Tensor value;             // loss or norm
-    Tensor outputs, targets, good;
+    Tensor outputs, targets, is_finite;
     bool ends_step = true;
   };
   bool are_classes(const Tensor& outputs, const Tensor& targets) const;

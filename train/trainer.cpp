@@ -92,7 +92,9 @@ Trainer::Trainer(Module& model, std::vector<ScheduledOptimizer> optimizers, Trai
   if (options_.loss_scale) {
     scaler_.emplace(*all[0], *options_.loss_scale);
   } else if (options_.non_finite != NonFinite::unguarded) {
-    guard_.emplace(model, all, StepGuardOptions{.goes_on = options_.non_finite == NonFinite::skip});
+    guard_.emplace(
+        model, all,
+        StepGuardOptions{.continue_after_failure = options_.non_finite == NonFinite::skip});
   }
   if (options_.average) average_.emplace(model, all, *options_.average);
   step_ = std::make_unique<TrainingStep>(
@@ -171,7 +173,7 @@ EpochReport Trainer::make_steps(const DataLoader& loader, int64_t epoch,
   const bool skips = guard_ && options_.non_finite == NonFinite::skip;
   Statistics statistics({.device = model_.device(),
                          .classes = loader.dataset().num_classes(),
-                         .goes_on = skips,
+                         .skips = skips,
                          .clips = options_.clip_norm > 0});
   int64_t samples = 0;
   DataLoader::Epoch batches = loader.epoch(epoch);

@@ -41,7 +41,7 @@ TrainingStep::TrainingStep(Module& model, const std::vector<ScheduledOptimizer>&
           [this](const Tensor& inputs, const Tensor& targets) {
             Results results = learn(inputs, targets, [](const Results&) {});
             std::vector<Tensor> list = {std::move(results.outputs), std::move(results.loss)};
-            if (with_.guard) list.push_back(std::move(results.good));
+            if (with_.guard) list.push_back(std::move(results.is_finite));
             if (results.norm.defined()) list.push_back(std::move(results.norm));
             return list;
           },
@@ -64,14 +64,14 @@ void TrainingStep::run(const Batch& batch, const StepPart& part, Statistics& sta
   const Tensor inputs = batch.inputs.to(device), targets = batch.targets.to(device);
   if (!is_eager()) {
     const std::vector<Tensor> list = step_.run({inputs, targets}, variant_of(part));
-    // A guard's good() or the norm, if either.
+    // A guard's is_finite() or the norm, if either.
     const Tensor third = list.size() > 2 ? list[2] : Tensor();
-    add(batch, {.outputs = list[0], .loss = list[1], .good = with_.guard ? third : Tensor()},
+    add(batch, {.outputs = list[0], .loss = list[1], .is_finite = with_.guard ? third : Tensor()},
         targets, statistics);
     if (!with_.guard && third.defined()) statistics.add_norm(batch, third);
   } else if (with_.guard) {
     Results results = learn(inputs, targets, [](const Results&) {});
-    if (!device.is_cpu()) results.good = results.good.clone();  // it is read late
+    if (!device.is_cpu()) results.is_finite = results.is_finite.clone();  // it is read late
     add(batch, results, targets, statistics);
   } else {
     // So that what is bad need not reach the weights, where the host sees it at once.
@@ -87,7 +87,7 @@ void TrainingStep::add(const Batch& batch, const Results& results, const Tensor&
   statistics.add(batch, {.outputs = results.outputs,
                          .targets = targets,
                          .loss = results.loss,
-                         .good = results.good,
+                         .is_finite = results.is_finite,
                          .ends_step = part_.last});
 }
 
@@ -116,25 +116,25 @@ TrainingStep::Results TrainingStep::learn(const Tensor& inputs, const Tensor& ta
   if (part_.last) {
     update(results, look);
   } else if (guard) {
-    results.good = guard->good();
+    results.is_finite = guard->is_finite();
   }
   return results;
 }
 
 void TrainingStep::update(Results& results, const Look& look) {
   if (with_.scaler) with_.scaler->unscale();
-  if (with_.guard) results.good = with_.guard->decide();
+  if (with_.guard) results.is_finite = with_.guard->decide();
   if (options_.clip_norm > 0) {
     const Tensor norm = clip_norm(all_of(optimizers_), options_.clip_norm);
     if (with_.guard) {
-      results.good = with_.guard->add_norm(norm);
+      results.is_finite = with_.guard->add_norm(norm);
     } else {
       results.norm = norm;
       look(results);
     }
   }
   for (const ScheduledOptimizer& one : optimizers_) one.optimizer.step();
-  if (with_.average) with_.average->update(results.good);
+  if (with_.average) with_.average->update(results.is_finite);
 }
 
 void TrainingStep::set_rates(int64_t step) {

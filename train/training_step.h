@@ -55,10 +55,10 @@ class TrainingStep {
   std::string explain(const DataLoader& loader, const NotFinite& found);
 
  private:
-  // What a batch leaves to be read: outputs and loss, and good() of a guard or else, behind the
-  // last batch of a step, the norm of clipped gradients.
+  // What a batch leaves to be read: outputs and loss, and is_finite() of a guard or else, behind
+  // the last batch of a step, the norm of clipped gradients.
   struct Results {
-    Tensor outputs, loss, good = {}, norm = {};
+    Tensor outputs, loss, is_finite = {}, norm = {};
   };
   using Look = std::function<void(const Results&)>;
   void add(const Batch& batch, const Results& results, const Tensor& targets,

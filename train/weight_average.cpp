@@ -140,25 +140,25 @@ void WeightAverage::prepare() const {
 
 // Segments without length are averaged as little as a step that did not happen, which is not
 // counted either.
-void WeightAverage::update(const Tensor& good) {
+void WeightAverage::update(const Tensor& is_finite) {
   const FunctionScope scope("weight average");
   const NoGrad no_grad;
   prepare();
-  if (good.defined() && (good.dtype() != DType::boolean || good.numel() != 1)) {
+  if (is_finite.defined() && (is_finite.dtype() != DType::boolean || is_finite.numel() != 1)) {
     throw ShapeError(
-        fmt::format("[WeightAverage] good is {}; wanted one boolean, as a StepGuard gives",
-                    to_string(TensorView(good))));
+        fmt::format("[WeightAverage] is_finite is {}; wanted one boolean, as a StepGuard gives",
+                    to_string(TensorView(is_finite))));
   }
   if (StepTrace* trace = StepTrace::current()) trace->before_replay([this] { prepare(); });
   for (const auto& [buffer, place, average, moved] : buffers_) {
     if (!moved) run(kernels::Copy{.x = buffer.tensor, .y = place});
   }
-  if (!good.defined()) return average_all(false);
+  if (!is_finite.defined()) return average_all(false);
   constexpr size_t column = offsetof(kernels::Segment, length) / sizeof(int64_t);
-  run(kernels::Copy{.x = good, .y = columns_.alias({}, column)});
+  run(kernels::Copy{.x = is_finite, .y = columns_.alias({}, column)});
   const Tensor before = updates_.clone();
   average_all(true);
-  run(kernels::Select{.condition = good, .a = updates_, .b = before, .y = updates_});
+  run(kernels::Select{.condition = is_finite, .a = updates_, .b = before, .y = updates_});
 }
 
 void WeightAverage::average_all(bool guarded) const {

@@ -43,9 +43,9 @@ class WeightAverage {
   WeightAverage(Module& model, const std::vector<Optimizer*>& optimizers,
                 const WeightAverageOptions& options = {});
 
-  // Throws Error while the averages are in the model. With `good`, a boolean scalar on the device
-  // (StepGuard::good), that is false nothing changes; ShapeError for any other tensor.
-  void update(const Tensor& good = {});
+  // Throws Error while the averages are in the model. With `is_finite`, a boolean scalar on the
+  // device (StepGuard::is_finite), that is false nothing changes; ShapeError for any other tensor.
+  void update(const Tensor& is_finite = {});
   // Reads the device: waits for it.
   int64_t updates() const;
 

@@ -21,7 +21,8 @@ using namespace kernels;
 
 // Whether the derivative follows from the output rather than from x.
 bool keeps_output(UnaryOp op) {
-  return op == UnaryOp::exp2 || op == UnaryOp::expm1 || op == UnaryOp::rsqrt || op == UnaryOp::tan;
+  return op == UnaryOp::exp || op == UnaryOp::exp2 || op == UnaryOp::expm1 || op == UnaryOp::sqrt ||
+         op == UnaryOp::rsqrt || op == UnaryOp::tan;
 }
 
 bool is_flat(UnaryOp op) { return op >= UnaryOp::floor && op <= UnaryOp::trunc; }
@@ -34,10 +35,13 @@ Tensor bell(const Tensor& x) {
 // dy times the derivative; `kept` is the output, or x.
 Tensor derivative(UnaryOp op, const Tensor& kept, const Tensor& dy) {
   switch (op) {
+    case UnaryOp::exp: return dy * kept;
     case UnaryOp::exp2: return dy * kept * std::numbers::ln2;
     case UnaryOp::expm1: return dy * (kept + 1);
+    case UnaryOp::log: return dy / kept;
     case UnaryOp::log2: return dy / (kept * std::numbers::ln2);
     case UnaryOp::log1p: return dy / (kept + 1);
+    case UnaryOp::sqrt: return dy * reciprocal(kept, 0.5);
     case UnaryOp::rsqrt: return dy * pow(kept, 3) * -0.5;
     case UnaryOp::erf: return dy * bell(kept);
     case UnaryOp::erfc: return -(dy * bell(kept));
@@ -79,10 +83,13 @@ Tensor apply(UnaryOp op, const Tensor& x) {
 
 }  // namespace
 
+Tensor exp(const Tensor& x) { return apply(UnaryOp::exp, x); }
 Tensor exp2(const Tensor& x) { return apply(UnaryOp::exp2, x); }
 Tensor expm1(const Tensor& x) { return apply(UnaryOp::expm1, x); }
+Tensor log(const Tensor& x) { return apply(UnaryOp::log, x); }
 Tensor log2(const Tensor& x) { return apply(UnaryOp::log2, x); }
 Tensor log1p(const Tensor& x) { return apply(UnaryOp::log1p, x); }
+Tensor sqrt(const Tensor& x) { return apply(UnaryOp::sqrt, x); }
 Tensor rsqrt(const Tensor& x) { return apply(UnaryOp::rsqrt, x); }
 Tensor erf(const Tensor& x) { return apply(UnaryOp::erf, x); }
 Tensor erfc(const Tensor& x) { return apply(UnaryOp::erfc, x); }

@@ -122,33 +122,6 @@ Tensor reciprocal_of(const char* function, check::Argument x, double numerator) 
   return y;
 }
 
-struct ExpBackward final : Node {
-  explicit ExpBackward(const Tensor& y) : y(y) {}
-  const char* name() const override { return "exp"; }
-  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {grads[0] * y.unpack(*this)};
-  }
-  SavedOutput y;
-};
-
-struct LogBackward final : Node {
-  explicit LogBackward(const Tensor& x) : x(x) {}
-  const char* name() const override { return "log"; }
-  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {grads[0] / x.unpack(*this)};
-  }
-  SavedTensor x;
-};
-
-struct SqrtBackward final : Node {
-  explicit SqrtBackward(const Tensor& y) : y(y) {}
-  const char* name() const override { return "sqrt"; }
-  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
-    return {grads[0] * reciprocal(y.unpack(*this), 0.5)};
-  }
-  SavedOutput y;
-};
-
 struct AbsBackward final : Node {
   explicit AbsBackward(const Tensor& x) : x(x) {}
   const char* name() const override { return "abs"; }
@@ -245,24 +218,6 @@ Tensor reciprocal(const Tensor& x, double numerator) {
   return reciprocal_of("reciprocal", {"x", x}, numerator);
 }
 
-Tensor exp(const Tensor& x) {
-  Tensor y = unary(x, {.op = UnaryOp::exp});
-  record<ExpBackward>({y}, {x}, y);
-  return y;
-}
-
-Tensor log(const Tensor& x) {
-  Tensor y = unary(x, {.op = UnaryOp::log});
-  record<LogBackward>({y}, {x}, x);
-  return y;
-}
-
-Tensor sqrt(const Tensor& x) {
-  Tensor y = unary(x, {.op = UnaryOp::sqrt});
-  record<SqrtBackward>({y}, {x}, y);
-  return y;
-}
-
 Tensor abs(const Tensor& x) {
   const FunctionScope scope("abs");
   check::number("abs", {"x", x});
@@ -277,7 +232,7 @@ Tensor abs(const Tensor& x) {
 Tensor sign(const Tensor& x) {
   const FunctionScope scope("sign");
   check::number("sign", {"x", x});
-  if (!is_floating(x.dtype())) return clamp(x, -1, 1);
+  if (is_integer(x)) return clamp(x, -1, 1);
   Tensor y = unary(x, {.op = UnaryOp::sign});
   record<SignBackward>({y}, {x});
   return y;
@@ -286,7 +241,7 @@ Tensor sign(const Tensor& x) {
 Tensor negative(const Tensor& x) {
   const FunctionScope scope("negative");
   check::number("negative", {"x", x});
-  if (!is_floating(x.dtype())) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
+  if (is_integer(x)) return integers(BinaryOp::subtract, x, scalar_like(x, 0), x);
   return affine_of("negative", {"x", x}, {-1, 0});
 }
 
@@ -296,7 +251,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
   if (!(low <= high)) {
     check::refuse("clamp", fmt::format("bounds are {} and {}, wanted low <= high", low, high));
   }
-  if (!is_floating(x.dtype())) {
+  if (is_integer(x)) {
     const auto bound = [&](double end) {
       if (!is_out_of_range(end, x.dtype())) check_holds("clamp", end, x.dtype());
       Tensor y = empty_like(x, {});

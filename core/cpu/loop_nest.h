@@ -2,7 +2,7 @@
 // transposition.
 #pragma once
 
-#include <adret/core/shape.h>
+#include <adret/core/loop_dimensions.h>
 #include <adret/core/thread_pool.h>
 
 #include <algorithm>
@@ -11,37 +11,10 @@
 
 namespace adret::cpu {
 
-// Strides, in elements, of N operands over the dimensions of an output. Sizes of 1 are left out and
-// dimensions that every operand passes as one are merged, so that the innermost loop is long.
 template <int N>
-class LoopNest {
+class LoopNest : public LoopDimensions<N> {
  public:
-  using Strides = std::array<int64_t, N>;
-
-  // Adds an inner dimension.
-  void add(int64_t size, const Strides& stride) {
-    total_ *= size;
-    if (size == 1) return;
-    if (rank_ > 0) {
-      bool merges = true;
-      for (size_t i = 0; i < N; ++i) merges &= strides_[last()][i] == stride[i] * size;
-      if (merges) {
-        sizes_[last()] *= size;
-        strides_[last()] = stride;
-        return;
-      }
-    }
-    sizes_[size_t(rank_)] = size;
-    strides_[size_t(rank_)] = stride;
-    ++rank_;
-  }
-
-  int rank() const { return rank_; }
-  int64_t size(int d) const { return sizes_[size_t(d)]; }
-  const Strides& strides(int d) const { return strides_[size_t(d)]; }
-  int64_t total() const { return total_; }
-  int64_t inner_size() const { return rank_ ? sizes_[last()] : 1; }
-  Strides inner_strides() const { return rank_ ? strides_[last()] : Strides{}; }
+  using typename LoopDimensions<N>::Strides;
 
   // The operands' offsets at an element of the output.
   Strides offsets(int64_t element) const {
@@ -87,7 +60,8 @@ class LoopNest {
   }
 
  private:
-  size_t last() const { return size_t(rank_ - 1); }
+  using LoopDimensions<N>::last, LoopDimensions<N>::rank_, LoopDimensions<N>::total_,
+      LoopDimensions<N>::sizes_, LoopDimensions<N>::strides_;
 
   void advance(std::array<int64_t, Shape::max_rank>& index, Strides& offsets,
                int64_t length) const {
@@ -101,29 +75,15 @@ class LoopNest {
       }
     }
   }
-
-  int rank_ = 0;
-  int64_t total_ = 1;
-  std::array<int64_t, Shape::max_rank> sizes_{};
-  std::array<Strides, Shape::max_rank> strides_{};
 };
 
 // The nest of operands that broadcast to `shape`.
 template <int N>
 LoopNest<N> broadcast_nest(const Shape& shape, const std::array<Shape, N>& operands) {
-  std::array<std::array<int64_t, N>, Shape::max_rank> strides{};
-  std::array<int64_t, N> step;
-  step.fill(1);
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    for (size_t i = 0; i < N; ++i) {
-      const int own = d - (shape.rank() - operands[i].rank());
-      const int64_t size = own < 0 ? 1 : operands[i][own];
-      strides[size_t(d)][i] = size == 1 ? 0 : step[i];
-      step[i] *= size;
-    }
-  }
+  std::array<const Shape*, N> shapes;
+  for (size_t i = 0; i < N; ++i) shapes[i] = &operands[i];
   LoopNest<N> nest;
-  for (int d = 0; d < shape.rank(); ++d) nest.add(shape[d], strides[size_t(d)]);
+  nest.add_broadcast(shape, shapes);
   return nest;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <adret/core/cuda/fast_divisor.h>
-#include <adret/core/shape.h>
+#include <adret/core/loop_dimensions.h>
 
 #include <array>
 #include <cstdint>
@@ -36,36 +36,12 @@ struct NestOffsets {
   }
 };
 
-// Strides, in elements, of N operands over the dimensions of an output. Sizes of 1 are left out and
-// dimensions that every operand passes as one are merged.
 template <int N>
-class LoopNest {
+class LoopNest : public LoopDimensions<N> {
  public:
-  using Strides = std::array<int64_t, N>;
+  using typename LoopDimensions<N>::Strides;
 
-  // Adds an inner dimension.
-  void add(int64_t size, const Strides& stride) {
-    total_ *= size;
-    if (size == 1) return;
-    if (rank_ > 0) {
-      bool merges = true;
-      for (size_t i = 0; i < N; ++i) merges &= strides_[last()][i] == stride[i] * size;
-      if (merges) {
-        sizes_[last()] *= size;
-        strides_[last()] = stride;
-        return;
-      }
-    }
-    sizes_[size_t(rank_)] = size;
-    strides_[size_t(rank_)] = stride;
-    ++rank_;
-  }
-
-  int rank() const { return rank_; }
-  int64_t total() const { return total_; }
-  int64_t size(int d) const { return sizes_[size_t(d)]; }
   int64_t stride(int d, int operand) const { return strides_[size_t(d)][size_t(operand)]; }
-  int64_t inner_size() const { return rank_ ? sizes_[last()] : 1; }
   int64_t inner_stride(int operand) const { return rank_ ? strides_[last()][size_t(operand)] : 0; }
 
   // Whether every stride of an operand but the innermost is a multiple of n.
@@ -80,7 +56,7 @@ class LoopNest {
     NestOffsets<N> offsets;
     offsets.rank = rank_;
     for (int d = 0; d < rank_; ++d) {
-      offsets.size[d] = FastDivisor(uint32_t(size(d)));
+      offsets.size[d] = FastDivisor(uint32_t(sizes_[size_t(d)]));
       for (int i = 0; i < N; ++i) offsets.stride[d][i] = stride(d, i);
     }
     return offsets;
@@ -94,7 +70,8 @@ class LoopNest {
   }
 
  private:
-  size_t last() const { return size_t(rank_ - 1); }
+  using LoopDimensions<N>::last, LoopDimensions<N>::rank_, LoopDimensions<N>::total_,
+      LoopDimensions<N>::sizes_, LoopDimensions<N>::strides_;
 
   template <class F>
   void for_parts(F& f, int64_t first, const Strides& offsets) const {
@@ -113,29 +90,13 @@ class LoopNest {
     for (size_t d = 1; d < size_t(rank_); ++d) nest.add(sizes_[d], strides_[d]);
     return nest;
   }
-
-  int rank_ = 0;
-  int64_t total_ = 1;
-  std::array<int64_t, Shape::max_rank> sizes_{};
-  std::array<Strides, Shape::max_rank> strides_{};
 };
 
 // The nest of operands that broadcast to `shape`.
 template <int N>
 LoopNest<N> broadcast_nest(const Shape& shape, const std::array<const Shape*, N>& operands) {
-  std::array<std::array<int64_t, N>, Shape::max_rank> strides{};
-  std::array<int64_t, N> step;
-  step.fill(1);
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    for (size_t i = 0; i < N; ++i) {
-      const int own = d - (shape.rank() - operands[i]->rank());
-      const int64_t size = own < 0 ? 1 : (*operands[i])[own];
-      strides[size_t(d)][i] = size == 1 ? 0 : step[i];
-      step[i] *= size;
-    }
-  }
   LoopNest<N> nest;
-  for (int d = 0; d < shape.rank(); ++d) nest.add(shape[d], strides[size_t(d)]);
+  nest.add_broadcast(shape, operands);
   return nest;
 }
 

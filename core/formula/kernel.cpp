@@ -2,16 +2,15 @@
 #include <adret/core/backend.h>
 #include <adret/core/cpu/grain.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/demangle.h>
 #include <adret/core/error.h>
 #include <adret/core/formula/kernel.h>
 #include <adret/core/formula/vector_level.h>
 #include <adret/core/thread_pool.h>
-#include <cxxabi.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -232,10 +231,7 @@ double FormulaKernel::flops(const CustomCall& call) const {
 }
 
 const char* readable_name(const std::type_info& type, const char* suffix) {
-  int status = 0;
-  char* const demangled = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? demangled : type.name();
-  std::free(demangled);
+  std::string name = demangled(type);
   const std::string unnamed = "(anonymous namespace)::";
   for (size_t at; (at = name.find(unnamed)) != std::string::npos;) name.erase(at, unnamed.size());
   static std::mutex mutex;

@@ -1,11 +1,10 @@
 // Running of custom kernels: checks, workspace, and the register of their CUDA parts.
+#include <adret/core/demangle.h>
 #include <adret/core/error.h>
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/scope.h>
-#include <cxxabi.h>
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -114,14 +113,6 @@ Parts& parts() {
   return *instance;
 }
 
-std::string readable(const char* type) {
-  int status = 0;
-  char* const demangled = abi::__cxa_demangle(type, nullptr, nullptr, &status);
-  std::string name = status == 0 ? demangled : type;
-  std::free(demangled);
-  return name;
-}
-
 std::vector<CudaPartEntry> parts_of(const AnyCustomKernel& kernel) {
   const std::lock_guard lock(parts().mutex);
   const auto entries = parts().by_type.find(std::string_view(kernel.type().name()));
@@ -144,25 +135,25 @@ bool has_cuda_part(const AnyCustomKernel& kernel) { return !parts_of(kernel).emp
 
 void run_cuda_part(const AnyCustomKernel& kernel, const CustomCall& call, void* stream) {
   const std::vector<CudaPartEntry> entries = parts_of(kernel);
-  const std::string type = readable(kernel.type().name());
   if (entries.empty()) {
     throw DeviceError(
         fmt::format("[{}] this custom kernel has no CUDA part; register one for {} with CudaPart "
                     "(adret/core/cuda_part.h) in a .cu file of the program, or move the operands "
                     "with to(Device::cpu())",
-                    kernel.name(), type));
+                    kernel.name(), demangled(kernel.type())));
   }
   if (std::strstr(kernel.type().name(), "_GLOBAL__N_")) {
     throw DeviceError(
         fmt::format("[{}] {} has a CUDA part and an unnamed namespace, in which each file has "
                     "types of its own under the same names; declare it in a header, in a namespace "
                     "with a name",
-                    kernel.name(), type));
+                    kernel.name(), demangled(kernel.type())));
   }
   if (entries.size() > 1) {
-    throw DeviceError(fmt::format(
-        "[{}] two CUDA parts are registered for {}, in {}:{} and {}:{}; keep one", kernel.name(),
-        type, entries[0].file, entries[0].line, entries[1].file, entries[1].line));
+    throw DeviceError(
+        fmt::format("[{}] two CUDA parts are registered for {}, in {}:{} and {}:{}; keep one",
+                    kernel.name(), demangled(kernel.type()), entries[0].file, entries[0].line,
+                    entries[1].file, entries[1].line));
   }
   entries[0].run(entries[0].part, kernel, call, stream);
 }

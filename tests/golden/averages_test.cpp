@@ -7,31 +7,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
+#include "tests/golden/optim_golden.h"
 #include "tests/support/close.h"
-#include "tests/support/golden.h"
 #include "tests/support/mirror.h"
 
 namespace adret {
 namespace {
 
 using namespace test;
-
-const std::map<std::string, Tensor>& steps() {
-  static const auto all = read_golden("optim.safetensors");
-  return all;
-}
-
-std::vector<double> exact(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
-
-struct Model : Layer<Model> {
-  explicit Model(DType dtype) : dtype(dtype) {}
-  const DType dtype;
-  Parameter& a = parameter("a", steps().at("start.a").to(dtype));
-  Parameter& b = parameter("b", steps().at("start.b").to(dtype));
-  Parameter& c = parameter("c", steps().at("start.c").to(dtype));
-};
 
 // Part `i` of a tensor along its first dimension.
 std::vector<double> part(const Tensor& x, int64_t i) { return exact(slice(x, 0, i, i + 1)); }
@@ -46,7 +30,7 @@ void expect_averages(const std::string& name, DType dtype, const WeightAverageOp
   for (int64_t step = 1; step <= 10; ++step) {
     for (const auto& [key, parameter] : model.named_parameters()) {
       Tensor& value = parameter->value;
-      const auto gradient = part(steps().at("grads." + key), step - 1);
+      const auto gradient = part(golden_steps().at("grads." + key), step - 1);
       value.set_grad(Tensor::from(gradient, value.shape()).to(dtype));
     }
     optimizer.step();

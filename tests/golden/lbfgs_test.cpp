@@ -4,13 +4,13 @@
 #include <adret/autograd/ops/shape.h>
 #include <adret/layers/module.h>
 #include <adret/optim/lbfgs.h>
-#include <adret/train/safetensors.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "tests/support/close.h"
+#include "tests/support/golden.h"
 #include "tests/support/mirror.h"
 
 namespace adret {
@@ -20,13 +20,8 @@ using namespace test;
 using Values = std::vector<double>;
 
 const std::map<std::string, Tensor>& golden() {
-  static const auto tensors = [] {
-    std::map<std::string, Tensor> map;
-    const auto file = source_dir() / "tests/golden/lbfgs.safetensors";
-    for (const auto& [name, tensor] : read_tensors(file).tensors) map[name] = tensor;
-    return map;
-  }();
-  return tensors;
+  static const auto all = read_golden("lbfgs.safetensors");
+  return all;
 }
 
 Values exact(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }

@@ -17,8 +17,8 @@
 #include <map>
 #include <memory>
 
+#include "tests/golden/optim_golden.h"
 #include "tests/support/close.h"
-#include "tests/support/golden.h"
 #include "tests/support/mirror.h"
 
 namespace adret {
@@ -26,28 +26,13 @@ namespace {
 
 using namespace test;
 
-const std::map<std::string, Tensor>& golden() {
-  static const auto all = read_golden("optim.safetensors");
-  return all;
-}
-
-std::vector<double> exact(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
-
-struct Model : Layer<Model> {
-  explicit Model(DType dtype) : dtype(dtype) {}
-  const DType dtype;
-  Parameter& a = parameter("a", golden().at("start.a").to(dtype));
-  Parameter& b = parameter("b", golden().at("start.b").to(dtype));
-  Parameter& c = parameter("c", golden().at("start.c").to(dtype));
-};
-
 // Muon's parameters.
 struct Matrices : Layer<Matrices> {
   explicit Matrices(DType dtype) : dtype(dtype) {}
   const DType dtype;
-  Parameter& wide = parameter("wide", golden().at("start.wide").to(dtype));
-  Parameter& tall = parameter("tall", golden().at("start.tall").to(dtype));
-  Parameter& kernel = parameter("kernel", golden().at("start.kernel").to(dtype));
+  Parameter& wide = parameter("wide", golden_steps().at("start.wide").to(dtype));
+  Parameter& tall = parameter("tall", golden_steps().at("start.tall").to(dtype));
+  Parameter& kernel = parameter("kernel", golden_steps().at("start.kernel").to(dtype));
 };
 
 using Make = std::function<std::unique_ptr<Optimizer>(const Module&)>;
@@ -118,7 +103,7 @@ void expect_steps(const std::string& name, DType dtype, double tolerance) {
   for (int step = 1; step <= 10; ++step) {
     for (const auto& [key, parameter] : model.named_parameters()) {
       Tensor& value = parameter->value;
-      const auto grads = exact(golden().at("grads." + key));
+      const auto grads = exact(golden_steps().at("grads." + key));
       const auto n = size_t(value.numel());
       value.set_grad(
           Tensor::from(std::span(grads).subspan(size_t(step - 1) * n, n), value.shape()).to(dtype));
@@ -127,7 +112,7 @@ void expect_steps(const std::string& name, DType dtype, double tolerance) {
     if (step != told[row]) continue;
     for (const auto& [key, parameter] : model.named_parameters()) {
       const std::string label = fmt::format("{}.{}.{}", name, adret::name(dtype), key);
-      const auto all = exact(golden().at(label));
+      const auto all = exact(golden_steps().at(label));
       const auto n = std::ptrdiff_t(parameter->value.numel());
       const auto first = all.begin() + std::ptrdiff_t(row) * n;
       expect_close(exact(parameter->value), {first, first + n}, {.absolute = tolerance},

@@ -67,17 +67,17 @@ struct Guarded {
               const Tensor loss = mean(square(net(x) - 1));
               loss.backward();
               guard.add_loss(loss);
-              const Tensor good = guard.decide();
+              const Tensor is_finite = guard.decide();
               optimizer->clip_norm(10);
               optimizer->step();
-              average.update(good);
-              return std::vector<Tensor>{loss, good};
+              average.update(is_finite);
+              return std::vector<Tensor>{loss, is_finite};
             },
             {.mode = mode}) {
     guard.find_buffers();
   }
 
-  // Whether the step is told to be good.
+  // Whether the step is told to be finite.
   bool make(const Tensor& x) { return step.run({x})[1].item<bool>(); }
   std::vector<std::string> bytes() { return state_bytes(net, *optimizer, &average); }
 
@@ -142,7 +142,7 @@ TEST(StepGuard, AStepThatIsNotFiniteChangesNothingNorDoThoseBehindIt) {
 TEST(StepGuard, LeavesTheOtherStepsAsTheyAre) {
   const auto train = [](StepMode mode, bool odd) {
     random::manual_seed(2);
-    Guarded run(with<Adam>(AdamOptions{}), mode, {.goes_on = true});
+    Guarded run(with<Adam>(AdamOptions{}), mode, {.continue_after_failure = true});
     for (int i = 0; i < 5; ++i) {
       EXPECT_TRUE(run.make(inputs(i)));
       if (odd && i == 3) {
@@ -203,7 +203,7 @@ struct Scale : Layer<Scale> {
   Tensor forward(const Tensor& x) { return x * weight.value; }
 };
 
-// Whether a step with this loss is good, and whether it moved the weight.
+// Whether a step with this loss is finite, and whether it moved the weight.
 std::pair<bool, bool> judge(double start, const std::function<Tensor(const Tensor&)>& loss_of) {
   Scale model(start);
   Sgd optimizer(model, {.lr = 0.5});
@@ -212,9 +212,9 @@ std::pair<bool, bool> judge(double start, const std::function<Tensor(const Tenso
   const Tensor loss = loss_of(model(Tensor::ones({1})));
   loss.backward();
   guard.add_loss(loss);
-  const bool good = guard.decide().item<bool>();
+  const bool is_finite = guard.decide().item<bool>();
   optimizer.step();
-  return {good, model.weight.value.item() != float(start)};
+  return {is_finite, model.weight.value.item() != float(start)};
 }
 
 TEST(StepGuard, LooksAtTheLossAndAtTheGradients) {
@@ -232,7 +232,7 @@ TEST(StepGuard, LooksAtTheLossAndAtTheGradients) {
 TEST(StepGuard, ParametersLearnAgainBehindAFailure) {
   Pair model;
   Sgd optimizer(model, {.lr = 1});
-  StepGuard guard(model, optimizer, {.goes_on = true});
+  StepGuard guard(model, optimizer, {.continue_after_failure = true});
   const auto step = [&](float gradient) {
     guard.begin();
     optimizer.zero_grad();
@@ -255,7 +255,7 @@ TEST(StepGuard, TakesSeveralLossesAndOptimizers) {
   } model;
   Sgd one(model.first, {.lr = 1});
   Adam other(model.second);
-  StepGuard guard(model, {&one, &other}, {.goes_on = true});
+  StepGuard guard(model, {&one, &other}, {.continue_after_failure = true});
   const auto step = [&](double factor) {
     guard.begin();
     one.zero_grad();
@@ -344,19 +344,19 @@ TEST(StepGuard, PutsBackNothingButTheBuffers) {
 }
 
 TEST(StepGuard, AStepThatIsAbandonedIsForgotten) {
-  for (const bool goes_on : {false, true}) {
+  for (const bool continue_after_failure : {false, true}) {
     Net net;
     Sgd optimizer(net, {.lr = 0.1});
-    StepGuard guard(net, optimizer, {.goes_on = goes_on});
+    StepGuard guard(net, optimizer, {.continue_after_failure = continue_after_failure});
     const auto before = model_bytes(net);
     guard.begin();
     EXPECT_TRUE(guard.is_begun());
     guard.add_loss(mean(net(inputs(1, infinity))));
-    guard.good();
+    guard.is_finite();
     guard.abandon();
     EXPECT_FALSE(guard.is_begun());
     EXPECT_FALSE(guard.failed());
-    EXPECT_TRUE(guard.good().item<bool>());
+    EXPECT_TRUE(guard.is_finite().item<bool>());
     EXPECT_EQ(model_bytes(net), before);
     guard.begin();
     guard.add_loss(Tensor::full({}, infinity));
@@ -366,7 +366,8 @@ TEST(StepGuard, AStepThatIsAbandonedIsForgotten) {
     guard.abandon();
     EXPECT_TRUE(guard.failed());
     guard.begin();
-    EXPECT_EQ(guard.good().item<bool>(), goes_on);  // the failure before the step stays
+    EXPECT_EQ(guard.is_finite().item<bool>(),
+              continue_after_failure);  // the failure before the step stays
     guard.abandon();
     net(inputs(2));  // nothing is begun, so nothing is put back
     const auto after = model_bytes(net);

@@ -215,9 +215,9 @@ TEST(WeightAverage, WantsOneBooleanThatSaysWhetherAStepIsGood) {
   WeightAverage average(model, optimizer, {.decay = 0.5, .warm_up = false});
   EXPECT_EQ(
       thrown<ShapeError>([&] { average.update(Tensor::zeros({3}, {.dtype = DType::boolean})); }),
-      "[WeightAverage] good is (3,) boolean cpu; wanted one boolean, as a StepGuard gives");
+      "[WeightAverage] is_finite is (3,) boolean cpu; wanted one boolean, as a StepGuard gives");
   EXPECT_EQ(thrown<ShapeError>([&] { average.update(Tensor::ones({})); }),
-            "[WeightAverage] good is () f32 cpu; wanted one boolean, as a StepGuard gives");
+            "[WeightAverage] is_finite is () f32 cpu; wanted one boolean, as a StepGuard gives");
   EXPECT_EQ(average.updates(), 0);
   fill(model.weight.value, 3);
   average.update(Tensor::ones({}, {.dtype = DType::boolean}));
