@@ -12,11 +12,16 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "function_cases.h"
+#include "elementwise_cases.h"
+#include "layer_cases.h"
+#include "loss_cases.h"
+#include "optimizer_cases.h"
+#include "shape_cases.h"
 
 namespace {
 
@@ -79,6 +84,19 @@ nlohmann::ordered_json measure(const FunctionCase& test, const TensorOptions& op
   result["both_us"] = time(services, timing,
                            [&] { grad({test.function(inputs)}, inputs, {.grad_outputs = {dy}}); });
   return result;
+}
+
+std::vector<FunctionCase> function_cases(int64_t batch, const TensorOptions& options) {
+  std::vector<FunctionCase> all;
+  const auto append = [&](FunctionCases cases) {
+    std::move(cases.list.begin(), cases.list.end(), std::back_inserter(all));
+  };
+  append(LayerCases(batch, options));
+  append(ElementwiseCases(batch, options));
+  append(ShapeCases(batch, options));
+  append(LossCases(batch, options));
+  append(OptimizerCases(batch, options));
+  return all;
 }
 
 }  // namespace

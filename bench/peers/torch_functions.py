@@ -42,12 +42,18 @@ def cases(n, constant, labels):
     convolution(224, 3, 192, 16, 16)
     add("conv_transpose2d", [(n, 64, 16, 16), (64, 64, 2, 2)], lambda x, w: F.conv_transpose2d(x, w, None, 2),
         images=True)
+    add("conv_transpose1d", [(n, 64, 256), (64, 64, 4)], lambda x, w: F.conv_transpose1d(x, w, None, 2, 1))
+    volume = (n, 64, 4, 16, 16)
+    add("conv3d", [volume, (64, 64, 3, 3, 3)], lambda x, w: F.conv3d(x, w, None, 1, 1))
+    add("conv_transpose3d", [volume, (64, 64, 2, 2, 2)], lambda x, w: F.conv_transpose3d(x, w, None, 2))
     add("conv1d", [(n, 64, 256), (64, 64, 3)], lambda x, w: F.conv1d(x, w, None, 1, 1))
 
     for inner, out in ((192, 576), (192, 768), (768, 192)):
         add(f"linear/{inner}-{out}", [(n, 197, inner), (out, inner), (out,)], F.linear)
     add("linear/512-10", [(n, 512), (10, 512), (10,)], F.linear)
     add("matmul/scores", [(n, 3, 197, 64), (n, 3, 64, 197)], torch.matmul)
+    add("einsum", [(n, 197, 192), (3, 64, 192)],
+        lambda x, w: torch.einsum("bnd,hed->bhne", x, w).contiguous())
     if hasattr(F, "scaled_dot_product_attention"):
         attention = F.scaled_dot_product_attention
     else:
@@ -56,7 +62,7 @@ def cases(n, constant, labels):
     add("attention", [(n, 3, 197, 64)] * 3, attention)
     # Modules, so that their weights lie packed as cuDNN wants them.
     for units in (128, 512, 1024):
-        for kind in (torch.nn.LSTM, torch.nn.GRU):
+        for kind in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
             module = kind(units // 2, units, batch_first=True)
             add(f"{kind.__name__.lower()}/{units}", [(n, 32, units // 2)],
                 lambda x, *_, module=module: module(x)[0], module=module)
@@ -95,6 +101,17 @@ def cases(n, constant, labels):
     unary("log1p of square", lambda x: torch.log1p(torch.square(x)))
     unary("sin", torch.sin)
     unary("erf", torch.erf)
+    unary("log of square", lambda x: torch.log(torch.square(x)))
+    unary("sqrt of square", lambda x: torch.sqrt(torch.square(x)))
+    unary("cos", torch.cos)
+    unary("tan", torch.tan)
+    unary("atan", torch.atan)
+    unary("sinh", torch.sinh)
+    unary("expm1", torch.expm1)
+    unary("erfc", torch.erfc)
+    unary("selu", F.selu)
+    unary("logsigmoid", F.logsigmoid)
+    unary("hardsigmoid", F.hardsigmoid)
     unary("abs", torch.abs)
     unary("clamp", lambda x: torch.clamp(x, -0.5, 0.5))
     unary("pow", lambda x: torch.pow(x, 3))
@@ -105,6 +122,9 @@ def cases(n, constant, labels):
     add("divide", [image, image], torch.div, images=True)
     add("maximum", [image, image], torch.maximum, images=True)
     add("atan2", [image, image], torch.atan2, images=True)
+    add("hypot", [image, image], torch.hypot, images=True)
+    add("fmod", [image, image], torch.fmod, images=True)
+    add("remainder", [image, image], torch.remainder, images=True)
     add("add of channels", [image, (1, 64, 1, 1)], torch.add, images=True)
     add("less", [image, image], torch.less, images=True, learns=False)
     chosen = constant(*image) < 0
@@ -125,6 +145,7 @@ def cases(n, constant, labels):
     add("logsumexp", [last], lambda x: x.logsumexp(-1))
     add("max", [last], lambda x: x.max(-1)[0])
     add("argmax", [tokens], lambda x: x.argmax(-1), learns=False)
+    add("cumprod", [tokens], lambda x: x.cumprod(1))
     add("cumsum", [tokens], lambda x: x.cumsum(1))
     add("sort", [tokens], lambda x: x.sort(-1)[0])
     add("topk", [tokens], lambda x: x.topk(5)[0])
@@ -136,7 +157,12 @@ def cases(n, constant, labels):
     unary("roll", lambda x: x.roll(3, 2))
     unary("repeat", lambda x: x.repeat(1, 1, 2, 1))
     add("concatenate", [image, (n, 32, 32, 32)], lambda x, y: torch.cat([x, y], 1), images=True)
+    add("stack", [tokens, tokens], lambda x, y: torch.stack([x, y], 1))
     unary("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1))
+    add("max_pool1d", [(n, 64, 256)], lambda x: F.max_pool1d(x, 2))
+    add("max_pool3d", [volume], lambda x: F.max_pool3d(x, 2))
+    add("avg_pool1d", [(n, 64, 256)], lambda x: F.avg_pool1d(x, 2))
+    add("avg_pool3d", [volume], lambda x: F.avg_pool3d(x, 2))
     unary("avg_pool2d", lambda x: F.avg_pool2d(x, 2))
     add("global_avg_pool2d", [(n, 512, 4, 4)], lambda x: F.adaptive_avg_pool2d(x, 1), images=True)
     unary("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 7))
@@ -167,7 +193,49 @@ def cases(n, constant, labels):
     add("bce_with_logits", [image], lambda x: F.binary_cross_entropy_with_logits(x, odds))
     shares = target.softmax(1)
     add("kl_div", [image], lambda x: F.kl_div(x, shares))
+    signs, row_signs = target.sign(), constant(n * 197).sign()
+    unary("huber_loss", lambda x: F.huber_loss(x, like(x)))
+    add("poisson_nll_loss", [image], lambda x: F.poisson_nll_loss(x, odds))
+    add("gaussian_nll_loss", [image], lambda x: F.gaussian_nll_loss(x, target, odds))
+    add("hinge_embedding_loss", [image], lambda x: F.hinge_embedding_loss(x, signs))
+    add("soft_margin_loss", [image], lambda x: F.soft_margin_loss(x, signs))
+    matrix = (n * 197, 192)
+    add("cosine_similarity", [matrix, matrix], F.cosine_similarity)
+    add("cosine_embedding_loss", [matrix, matrix], lambda x, y: F.cosine_embedding_loss(x, y, row_signs))
+    add("triplet_margin_loss", [matrix] * 3, F.triplet_margin_loss)
+    add("multi_margin_loss", [(n, 1000)], lambda x: F.multi_margin_loss(x, classes))
+    optimizers(add, constant)
     return found
+
+
+def optimizers(add, constant):
+    """Steps with the parameters of ResNet-18 for images of 32x32, the faster of both implementations."""
+    shapes, channels = [(64, 3, 3, 3), (64,), (64,)], 64
+    for out in (64, 64, 128, 128, 256, 256, 512, 512):
+        for inner in (channels, out):
+            shapes += [(out, inner, 3, 3), (out,), (out,)]
+        if channels != out:
+            shapes += [(out, channels, 1, 1), (out,), (out,)]
+        channels = out
+    shapes += [(10, 512), (10,)]
+
+    def step(name, kind, **options):
+        made = []
+
+        def call():
+            if not made:
+                parameters = [constant(*shape).requires_grad_() for shape in shapes]
+                for x in parameters:
+                    x.grad = constant(*x.shape)
+                made.append(kind(parameters, lr=1e-5, **options))
+            made[0].step()
+            return made[0]
+        add(name + " step", [], call, learns=False)
+
+    step("sgd", torch.optim.SGD, momentum=0.9, foreach=True)
+    step("adam", torch.optim.Adam, foreach=True)
+    step("adamw", torch.optim.AdamW, foreach=True)
+    step("rmsprop", torch.optim.RMSprop, foreach=True)
 
 
 def measure(call, synchronize, arguments):

@@ -77,6 +77,18 @@ struct ConvGeometry {
                     items_per_chunk(chunk_pixels, out_pixels()));
   }
 
+  // Whether a tile is one pixel of many images (Note [Small images] in conv_forward.cpp).
+  bool has_small_images() const {
+    constexpr int64_t few_pixels = 64;
+    return padded() && groups == 1 && params.dilation.w == 1 && out_pixels() <= few_pixels &&
+           images >= small_images_at_least;
+  }
+  static constexpr int64_t small_images_at_least = 8;
+  template <class T>
+  int64_t image_pitch() const {
+    return image_size() + 64 / int64_t(sizeof(T));
+  }
+
   // Where each run starts in the padded image, from the window's first tap.
   std::vector<int64_t> run_offsets() const {
     std::vector<int64_t> offsets(static_cast<size_t>(runs));

@@ -2,6 +2,7 @@
 #include <adret/core/cpu/elementwise.h>
 #include <adret/core/cpu/kernels.h>
 #include <adret/core/cpu/loop_nest.h>
+#include <adret/core/cpu/two_floats.h>
 #include <adret/core/vector_math.h>
 
 #include <algorithm>
@@ -33,15 +34,24 @@ void binary_run(const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* y
   for (int64_t i = 0; i < n; ++i) y[i] = f(a[i * a_stride], b[i * b_stride]);
 }
 
+// f(a, its stride, b, its stride, y, length) for every run.
 template <class T, class R, class F>
-void binary(const kernels::Binary& call, F f, int64_t grain = memory_grain) {
+void each_run(const kernels::Binary& call, int64_t grain, F f) {
   const auto nest = broadcast_nest<2>(call.y.shape, {call.a.shape, call.b.shape});
   const auto strides = nest.inner_strides();
   const T *a = call.a.as<T>(), *b = call.b.as<T>();
   R* y = call.y.as<R>();
   nest.parallel_runs(grain, [&](int64_t first, const auto& offsets, int64_t length) {
-    binary_run(a + offsets[0], strides[0], b + offsets[1], strides[1], y + first, length, f);
+    f(a + offsets[0], strides[0], b + offsets[1], strides[1], y + first, length);
   });
+}
+
+template <class T, class R, class F>
+void binary(const kernels::Binary& call, F f, int64_t grain = memory_grain) {
+  each_run<T, R>(call, grain,
+                 [=](const T* a, int64_t a_stride, const T* b, int64_t b_stride, R* y, int64_t n) {
+                   binary_run(a, a_stride, b, b_stride, y, n, f);
+                 });
 }
 
 template <class Int>
@@ -88,11 +98,40 @@ Int integer_quotient(Int a, Int b) {
   return Int(a / b - has_other_sign(Int(a % b), b));
 }
 
-// With the divisor's sign.
+// The rests of a run are computed in pieces by `in_short`, which has NaN where its way is too
+// short; those are left to `in_full`.
+template <class T, class Short, class Full>
+void rest_run(const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* y, int64_t n,
+              Short in_short, Full in_full) {
+  constexpr int64_t piece = 512;
+  T rest[piece];  // y may be a or b
+  for (int64_t begin = 0; begin < n; begin += piece, y += piece) {
+    const int64_t count = std::min(piece, n - begin);
+    binary_run(a, a_stride, b, b_stride, rest, count, in_short);
+    if (has_nan(rest, count)) {
+      for (int64_t i = 0; i < count; ++i) {
+        if (std::isnan(rest[i])) rest[i] = in_full(a[i * a_stride], b[i * b_stride]);
+      }
+    }
+    std::copy_n(rest, count, y);
+    a += count * a_stride;
+    b += count * b_stride;
+  }
+}
+
 template <class T>
-T float_remainder(T a, T b) {
-  const T rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+void run_rests(const kernels::Binary& call) {
+  const auto with = [&](auto in_short, auto in_full) {
+    each_run<T, T>(call, memory_grain,
+                   [=](const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* y,
+                       int64_t n) { rest_run(a, a_stride, b, b_stride, y, n, in_short, in_full); });
+  };
+  if (call.op == BinaryOp::fmod) {
+    with([](T a, T b) { return short_fmod(a, b); }, [](T a, T b) { return std::fmod(a, b); });
+  } else {
+    with([](T a, T b) { return with_sign_of(b, short_fmod(a, b)); },
+         [](T a, T b) { return with_sign_of(b, std::fmod(a, b)); });
+  }
 }
 
 template <class T>
@@ -124,21 +163,17 @@ void run_arithmetic(const kernels::Binary& call) {
         }
       });
     case BinaryOp::fmod:
-      return binary<T, T>(call, [](T a, T b) {
-        if constexpr (is_float) {
-          return std::fmod(a, b);
-        } else {
-          return integer_fmod(a, b);
-        }
-      });
+      if constexpr (is_float) {
+        return run_rests<T>(call);
+      } else {
+        return binary<T, T>(call, [](T a, T b) { return integer_fmod(a, b); });
+      }
     case BinaryOp::remainder:
-      return binary<T, T>(call, [](T a, T b) {
-        if constexpr (is_float) {
-          return float_remainder(a, b);
-        } else {
-          return integer_remainder(a, b);
-        }
-      });
+      if constexpr (is_float) {
+        return run_rests<T>(call);
+      } else {
+        return binary<T, T>(call, [](T a, T b) { return integer_remainder(a, b); });
+      }
     case BinaryOp::atan2:
       if constexpr (is_float) {
         return binary<T, T>(

@@ -49,6 +49,10 @@ const ConvCase conv_cases[] = {
     {"depthwise_strided_dilated",
      {3, 12, 12, 8, 8, 3, 2, {.stride = 2, .dilation = {2, 3}, .groups = 8}}},
     {"many_images", {37, 6, 6, 3, 5, 3, 3, {.padding = 1}}},
+    {"small_images_in_passes", {9, 4, 4, 512, 35, 3, 3, {.padding = 1}}},
+    {"small_images_padded_by_more_than_the_kernel", {11, 3, 3, 2, 2, 2, 2, {.padding = 3}}},
+    {"small_images_strided",
+     {19, 7, 5, 20, 40, 5, 3, {.stride = {2, 1}, .padding = {2, 1}, .dilation = {2, 1}}}},
     {"no_images", {0, 8, 8, 3, 4, 3, 3, {}}},
     {"no_images_depthwise", {0, 8, 8, 4, 4, 3, 3, {.groups = 4}}},
 };
