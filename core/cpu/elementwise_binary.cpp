@@ -180,6 +180,11 @@ void run_arithmetic(const kernels::Binary& call) {
             call, [](T a, T b) { return cpu::atan2(a, b); }, math_grain);
       }
       throw_not_floating(call.a.dtype, call.name);
+    case BinaryOp::hypot:
+      if constexpr (is_float) {
+        return binary<T, T>(call, [](T a, T b) { return cpu::hypot(a, b); });
+      }
+      throw_not_floating(call.a.dtype, call.name);
     default: return;  // comparisons
   }
 }

@@ -46,4 +46,21 @@ bool has_nan(const T* x, int64_t n) {
   return found != 0;
 }
 
+// sqrt(a^2 + b^2) within 2 ulp; the operands are scaled by a power of two where their squares would
+// leave the range of normal numbers, or lose bits below it.
+template <class T>
+T hypot(T a, T b) {
+  constexpr bool is_float = sizeof(T) == 4;
+  constexpr T above(is_float ? 0x1p62 : 0x1p510), below(is_float ? 0x1p-50 : 0x1p-480);
+  constexpr T down(is_float ? 0x1p-66 : 0x1p-600), up(is_float ? 0x1p100 : 0x1p700);
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const T x = std::fabs(a), y = std::fabs(b);
+  const T most = x > y ? x : y, least = x > y ? y : x;
+  const T grown = most < below ? up : T(1), shrunk = most < below ? 1 / up : T(1);
+  const T scale = most > above ? down : grown, back = most > above ? 1 / down : shrunk;
+  const T scaled = most * scale, other = least * scale;
+  const T length = std::sqrt(multiply_add(scaled, scaled, other * other)) * back;
+  return (x == infinity) | (y == infinity) ? infinity : length;
+}
+
 }  // namespace adret::cpu

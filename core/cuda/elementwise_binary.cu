@@ -22,6 +22,7 @@ void run_in(const Context& context, const BinaryLoops& loops) {
     case BinaryOp::maximum: return with([] __device__(A a, A b) { return larger(a, b); });
     case BinaryOp::minimum: return with([] __device__(A a, A b) { return smaller(a, b); });
     case BinaryOp::power: return with([] __device__(A a, A b) { return pow(a, b); });
+    case BinaryOp::hypot: return with([] __device__(A a, A b) { return hypot(a, b); });
     default: return;  // the others have files of their own
   }
 }

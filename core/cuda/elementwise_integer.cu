@@ -69,7 +69,7 @@ void run_in(const Context& context, const BinaryLoops& loops) {
     case BinaryOp::fmod: return with([] __device__(T a, T b) { return integer_fmod(a, b); });
     case BinaryOp::remainder:
       return with([] __device__(T a, T b) { return integer_remainder(a, b); });
-    default: throw ShapeError("[binary] atan2 runs in floating dtypes");
+    default: throw ShapeError("[binary] atan2 and hypot run in floating dtypes");
   }
 }
 

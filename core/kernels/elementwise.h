@@ -142,6 +142,7 @@ enum class BinaryOp {
   minimum,
   power,
   atan2,      // the angle of (b, a)
+  hypot,      // sqrt(a^2 + b^2) without overflow in between
   fmod,       // a - b * trunc(a / b), with a's sign
   remainder,  // a - b * floor(a / b), with b's sign; y has the operands' dtype
   equal,
@@ -155,9 +156,9 @@ const char* to_string(BinaryOp op);
 constexpr bool is_comparison(BinaryOp op) { return op >= BinaryOp::equal; }
 
 // y = a op b; a and b have one dtype and broadcast to y's shape. y may be a or b of its own shape.
-// Arithmetic takes floating dtypes and i32, i64, u8 (atan2 floats alone); comparisons take every
-// dtype. NaN wins in maximum and minimum. Integers wrap; their quotient is rounded down, and
-// quotients and remainders of a divisor of 0 are 0.
+// Arithmetic takes floating dtypes and i32, i64, u8 (atan2 and hypot floats alone); comparisons
+// take every dtype. NaN wins in maximum and minimum, infinity in hypot. Integers wrap; their
+// quotient is rounded down, and quotients and remainders of a divisor of 0 are 0.
 struct Binary {
   static constexpr const char* name = "binary";
   TensorView a, b, y;

@@ -63,6 +63,7 @@ const char* to_string(BinaryOp op) {
     case BinaryOp::minimum: return "minimum";
     case BinaryOp::power: return "power";
     case BinaryOp::atan2: return "atan2";
+    case BinaryOp::hypot: return "hypot";
     case BinaryOp::fmod: return "fmod";
     case BinaryOp::remainder: return "remainder";
     case BinaryOp::equal: return "equal";

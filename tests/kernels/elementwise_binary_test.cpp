@@ -44,6 +44,7 @@ double apply(BinaryOp op, double a, double b) {
     case BinaryOp::minimum: return std::isnan(a) || std::isnan(b) ? nan : std::min(a, b);
     case BinaryOp::power: return std::pow(a, b);
     case BinaryOp::atan2: return std::atan2(a, b);
+    case BinaryOp::hypot: return std::hypot(a, b);
     case BinaryOp::fmod: return std::fmod(a, b);
     case BinaryOp::remainder: return a - b * std::floor(a / b);
     case BinaryOp::equal: return a == b;
@@ -56,10 +57,10 @@ double apply(BinaryOp op, double a, double b) {
   return nan;
 }
 
-constexpr BinaryOp arithmetic[] = {BinaryOp::add,      BinaryOp::subtract, BinaryOp::multiply,
-                                   BinaryOp::divide,   BinaryOp::maximum,  BinaryOp::minimum,
-                                   BinaryOp::power,    BinaryOp::atan2,    BinaryOp::fmod,
-                                   BinaryOp::remainder};
+constexpr BinaryOp arithmetic[] = {BinaryOp::add,    BinaryOp::subtract, BinaryOp::multiply,
+                                   BinaryOp::divide, BinaryOp::maximum,  BinaryOp::minimum,
+                                   BinaryOp::power,  BinaryOp::atan2,    BinaryOp::hypot,
+                                   BinaryOp::fmod,   BinaryOp::remainder};
 constexpr BinaryOp comparisons[] = {BinaryOp::equal,   BinaryOp::not_equal,
                                     BinaryOp::less,    BinaryOp::less_equal,
                                     BinaryOp::greater, BinaryOp::greater_equal};

@@ -1,4 +1,4 @@
-// fmod and remainder of floats of every size, against the C library.
+// fmod, remainder and hypot of floats of every size, against the C library.
 #include <adret/core/kernels/kernel.h>
 #include <adret/core/tensor.h>
 #include <gtest/gtest.h>
@@ -94,6 +94,37 @@ void expect_rests() {
 TEST(TwoFloats, RestsAreExact) {
   expect_rests<float>();
   expect_rests<double>();
+}
+
+// Within two units in the last place, the least being those of subnormal numbers.
+template <class T>
+void expect_lengths(int least, int most) {
+  Values numbers = {0.0, -0.0, inf, -inf, nan};
+  for (int e = least; e <= most; e += std::numeric_limits<T>::digits / 8) {
+    for (const double m : {1.0, -1.25, 1.625}) numbers.push_back(double(T(std::ldexp(m, e))));
+  }
+  Values a, b;
+  for (const double x : numbers) {
+    a.insert(a.end(), numbers.size(), x);
+    b.insert(b.end(), numbers.begin(), numbers.end());
+  }
+  const Values found = binary<T>(BinaryOp::hypot, a, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const T expected = T(std::hypot(a[i], b[i]));
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(found[i])) << a[i] << " " << b[i];
+    } else if (std::isinf(expected)) {
+      ASSERT_EQ(found[i], inf) << a[i] << " " << b[i];
+    } else {
+      const double unit = double(std::nextafter(expected, T(inf))) - double(expected);
+      ASSERT_NEAR(found[i], double(expected), 2 * unit) << a[i] << " " << b[i];
+    }
+  }
+}
+
+TEST(TwoFloats, LengthsOfPairsOfEverySize) {
+  expect_lengths<float>(-149, 127);
+  expect_lengths<double>(-1074, 1022);
 }
 
 }  // namespace
