@@ -15,7 +15,8 @@ void attend(Context& context, const kernels::AttentionBackward& call);
 bool attend_on_tensor_cores(const Context& context, const kernels::AttentionForward& call);
 bool attend_on_tensor_cores(const Context& context, const kernels::AttentionBackward& call);
 
-// The same for gradients of heads of 40 to 64 and at most 208 tokens, without dropout; called by it.
+// The same for gradients of heads of 40 to 64 and at most 208 tokens, without dropout; called by
+// it.
 bool attend_to_short(const Context& context, const kernels::AttentionBackward& call);
 
 // The same in f32 from sm_80 on, for heads of a multiple of 4 and at most 128, without dropout.
