@@ -111,10 +111,10 @@ template <Operand X>
 ADRET_FN X relu(const X& x) {
   return select(x <= 0, 0, x);
 }
-// log(1 + exp(x)), which is x from 40 on.
+// log(1 + exp(x)), counted as x beyond 20, as the function of tensors does.
 template <Operand X>
 ADRET_FN X softplus(const X& x) {
-  return select(x > 40, x, log1p(exp(select(x > 40, 0, x))));
+  return select(x > 20, x, log1p(exp(select(x > 20, 0, x))));
 }
 
 template <class T>
