@@ -100,9 +100,10 @@ auto pointwise(const F& f, const Operands&... operands) {
   constexpr bool is_callable =
       formula::CallableWith<F, formula::Repeated<formula::Number<float>, sizeof(Operands)>...>;
   static_assert(is_callable,
-                "[pointwise] the formula cannot be called with as many operands as there are "
-                "tensors; it wants a const operator() with a template or auto parameter for each, "
-                "which calls exp and the like without std::");
+                "[pointwise] the formula does not compile for numbers of ours (see the errors "
+                "above), or for as many operands as there are tensors; it wants a const operator() "
+                "with a template or auto parameter for each, which calls exp and the like without "
+                "std::, and only what docs/custom_layers.md lists");
   if constexpr (are_tensors && is_callable && std::is_trivially_copyable_v<F> &&
                 n <= formula::max_inputs) {
     using Result = formula::Result<F, n>;

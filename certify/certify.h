@@ -25,7 +25,7 @@ namespace adret {
 //   copies             a copy behaves as the layer given (it keeps no state that is not registered)
 //   gradients          of inputs and parameters, against central differences in f64
 //   second derivative  likewise; a function that has none and says so is no failure
-//   parameters         all that learns is registered, and a gradient reaches all that is
+//   parameters         all that learns or is kept is registered, and a gradient reaches what learns
 //   state              saved weights give a new layer the same outputs, bit for bit
 //   conversion         to another dtype, or device, and back changes nothing
 //   batch sizes        0, 1 and odd, in training and evaluation

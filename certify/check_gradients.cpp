@@ -1,4 +1,4 @@
-// Gradients against central differences, and which leaves they reach.
+// Gradients against central differences.
 #include <adret/autograd/engine.h>
 #include <adret/autograd/gradcheck.h>
 #include <adret/autograd/ops/shape.h>
@@ -165,66 +165,14 @@ Finding second_derivative(const CertifyTask& task) {
       return skipped("the first one is wrong already");
     }
     return failed_for(text,
-                      "write backward() with differentiable functions, or let it throw an Error "
-                      "where grad_enabled()");
+                      "a node's backward() is written with differentiable functions, or throws an "
+                      "Error where grad_enabled(); a formula is wrong where max, min or abs has a "
+                      "tie, as a parameter that starts at 0: start beside it, or select()");
   } catch (const Error& error) {
     // A layer that has none says so; other errors are of other kinds.
     if (typeid(error) != typeid(Error)) throw;
     return {Verdict::refused, error.what()};
   }
-}
-
-namespace {
-
-// Of a leaf that is no input and no parameter.
-std::string stray(const CertifyTask& task, const Leaf& leaf) {
-  const std::string shape = to_string(leaf.output_spec(0).shape);
-  if (!task.subject.given) {
-    return fmt::format(
-        "a tensor {} that requires a gradient is used and is no input; pass it as one", shape);
-  }
-  if (leaf.parameter) {
-    return fmt::format(
-        "a parameter {} is used that is not among the layer's: it belongs to one that is held "
-        "without add(\"name\", ...), or that rebuild() shares",
-        shape);
-  }
-  return fmt::format(
-      "a tensor {} that requires a gradient is used and not registered, so that it would never "
-      "learn; declare it as a Parameter&, with parameter(\"name\", ...)",
-      shape);
-}
-
-}  // namespace
-
-Finding parameters(const CertifyTask& task) {
-  SubjectCopy copy(task, {});
-  const std::vector<Tensor> leaves = as_leaves(task, copy.inputs());
-  const std::vector<Tensor> outputs = copy.call(leaves);
-  std::vector<const Leaf*> known;
-  for (const Tensor& leaf : leaves) known.push_back(leaf_of(leaf));
-  std::vector<NamedParameter> list;
-  if (copy.module()) list = copy.module()->named_parameters();
-  for (const auto& [name, parameter] : list) known.push_back(leaf_of(parameter->value));
-  for (const Leaf* leaf : leaves_behind(outputs)) {
-    if (std::ranges::find(known, leaf) == known.end()) {
-      return {Verdict::failed, stray(task, *leaf)};
-    }
-  }
-  weighted_backward(outputs);
-  std::string missed;
-  for (const auto& [name, parameter] : list) {
-    if (!parameter->requires_grad() || parameter->value.grad().defined()) continue;
-    missed += fmt::format("{}{} {}", missed.empty() ? "" : ", ", name,
-                          to_string(parameter->value.shape()));
-  }
-  if (!missed.empty()) {
-    return {Verdict::failed,
-            fmt::format("no gradient reaches {}; use it in forward, in a way that is recorded, or "
-                        "register what does not learn with buffer()",
-                        missed)};
-  }
-  return {.reason = fmt::format("{} of them", list.size())};
 }
 
 }  // namespace adret::certify_checks

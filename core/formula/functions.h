@@ -102,6 +102,21 @@ ADRET_FN X clamp(const X& x, const A& low, const B& high) {
   return select(x < low, low, select(x > high, high, x));
 }
 
+// NaN stays in these three, and relu has no slope at 0.
+template <Operand X>
+ADRET_FN X sign(const X& x) {
+  return select(x > 0, 1, select(x < 0, -1, 0 * x));
+}
+template <Operand X>
+ADRET_FN X relu(const X& x) {
+  return select(x <= 0, 0, x);
+}
+// log(1 + exp(x)), counted as x beyond 20, as the function of tensors does.
+template <Operand X>
+ADRET_FN X softplus(const X& x) {
+  return select(x > 20, x, log1p(exp(select(x > 20, 0, x))));
+}
+
 template <class T>
 ADRET_FN Number<T> pow(const Number<T>& x, const Number<T>& exponent) {
   return ADRET_ON(std::pow(x.value, exponent.value), ::pow(x.value, exponent.value));

@@ -125,6 +125,21 @@ TEST(WrongParameters, NotRegistered) {
                  "would never learn; declare it as a Parameter&");
 }
 
+// Requires no gradient either, so that only who reads it tells of it.
+struct PlainScale : Layer<PlainScale> {
+  Tensor scale = Tensor::full({3}, 0.5);
+  Tensor forward(const Tensor& x) { return x * scale.to(x.dtype()).to(x.device()); }
+  PlainScale rebuild() const { return {}; }
+};
+
+TEST(WrongParameters, OfAPlainTensor) {
+  const Certificate c = certify(PlainScale(), {{4, 3}}, quick());
+  expect_failure(
+      c, "parameters",
+      "binary reads a tensor (3,) f32 cpu that is no input, parameter or buffer; declare "
+      "it with parameter(\"name\", ...) if it is to learn, else with buffer(");
+}
+
 struct HeldLinear : Layer<HeldLinear> {
   Linear linear{3, 2};
   Tensor forward(const Tensor& x) { return linear(x.to(DType::f32)).to(x.dtype()); }
