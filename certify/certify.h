@@ -28,9 +28,10 @@ namespace adret {
 //   parameters         all that learns or is kept is registered, and a gradient reaches what learns
 //   state              saved weights give a new layer the same outputs, bit for bit
 //   conversion         to another dtype, or device, and back changes nothing
-//   batch sizes        0, 1 and odd, in training and evaluation
+//   batch sizes        0, 1 and odd, in training and evaluation, gradients too
 //   samples apart      in evaluation a sample's result does not depend on the others of its batch
-//   repeatable         the same seed gives the same bits, forward and backward
+//   repeatable         the same seed gives the same bits, forward and backward; and the same
+//                      results under NoGrad
 //   inputs untouched   neither their elements nor their versions change, nor a parameter's
 //   evaluation         changes no state and draws no random numbers
 //   dtypes             outputs and gradients in the other dtypes, near those in f32

@@ -16,6 +16,8 @@ struct Finding {
 Finding failed_for(const std::string& reason, const std::string& advice);
 inline Finding skipped(const std::string& why) { return {Verdict::skipped, why}; }
 bool takes(const CertifyTask& task, DType dtype);
+// What is wrong, at some elements, with the gradients where all are wanted; `batch` as in Setting.
+std::string wrong_together(const CertifyTask& task, bool training, int64_t batch);
 inline const char* mode_name(bool training) { return training ? "training" : "evaluation"; }
 
 // Each throws what the layer throws, which is a failure.

@@ -45,6 +45,11 @@ std::vector<bool> batched_outputs(const CertifyTask& task) {
   return list;
 }
 
+// Of the batch that the shapes say: else that is what "gradients" reports, or what it was told.
+bool has_right_gradients(const CertifyTask& task, bool training) {
+  return !task.options.skip.contains("gradients") && wrong_together(task, training, -1).empty();
+}
+
 std::string wrong_at(const CertifyTask& task, int64_t batch, bool training,
                      const std::vector<bool>& batched) {
   try {
@@ -57,9 +62,11 @@ std::string wrong_at(const CertifyTask& task, int64_t batch, bool training,
       }
     }
     // A mean over no samples may be NaN; gradients then are not.
-    return find_nan(batch == 0
-                        ? NamedTensors(results.begin() + int64_t(batched.size()), results.end())
-                        : results);
+    const std::string nan =
+        find_nan(batch == 0 ? NamedTensors(results.begin() + int64_t(batched.size()), results.end())
+                            : results);
+    const bool is_checked = nan.empty() && batch > 0 && has_right_gradients(task, training);
+    return is_checked ? wrong_together(task, training, batch) : nan;
   } catch (const std::exception& error) {
     return error.what();
   }

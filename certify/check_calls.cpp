@@ -44,7 +44,16 @@ Finding repeatable(const CertifyTask& task, Device device) {
     const NamedTensors first = copy.outputs_and_gradients();
     const std::string text = difference(copy.outputs_and_gradients(), first,
                                         {"the second time", "the first, from the same seed"});
-    if (text.empty()) continue;
+    if (text.empty()) {
+      NamedTensors plain = copy.outputs();
+      const NamedTensors recorded(first.begin(), first.begin() + int64_t(plain.size()));
+      const std::string other =
+          difference(plain, recorded,
+                     {"under NoGrad", "where gradients are wanted", task.options.tolerances.f32});
+      if (other.empty()) continue;
+      return failed_for(fmt::format("in {}, {}", mode_name(training), other),
+                        "compute the same whether gradients are recorded or not");
+    }
     return failed_for(fmt::format("in {}, {}", mode_name(training), text),
                       "register what is kept between calls with buffer(), draw random numbers "
                       "through core/random.h, and add up in an order that is fixed");

@@ -15,10 +15,11 @@ namespace {
 // The subject as a function of its inputs and parameters, in f64.
 class GradientCase {
  public:
-  GradientCase(const CertifyTask& task, bool training)
+  GradientCase(const CertifyTask& task, bool training, int64_t batch = -1)
       : task_(task),
         coarse_(!takes(task, DType::f64)),
-        copy_(task, {.dtype = coarse_ ? DType::f32 : DType::f64, .training = training}) {
+        copy_(task,
+              {.dtype = coarse_ ? DType::f32 : DType::f64, .training = training, .batch = batch}) {
     for (size_t i = 0; i < copy_.inputs().size(); ++i) {
       const Tensor& input = copy_.inputs()[i];
       const bool varies = is_floating(input.dtype()) && input_options(task, i).differentiable;
@@ -130,6 +131,12 @@ std::vector<bool> modes(const CertifyTask& task) {
 
 }  // namespace
 
+std::string wrong_together(const CertifyTask& task, bool training, int64_t batch) {
+  const GradcheckOptions options{.elements =
+                                     std::max<int64_t>(1, task.options.gradient_elements / 4)};
+  return GradientCase(task, training, batch).check([](size_t) { return true; }, options);
+}
+
 Finding gradients(const CertifyTask& task) {
   const GradcheckOptions options{.elements = task.options.gradient_elements};
   std::string checked;
@@ -144,6 +151,10 @@ Finding gradients(const CertifyTask& task) {
       const std::string text = of.check([i](size_t k) { return k == i; }, options);
       if (!text.empty()) wrong.push_back(text);
       checked += (checked.empty() ? "" : ", ") + of.name(i);
+    }
+    if (wrong.empty()) {
+      const std::string text = wrong_together(task, training, -1);
+      if (!text.empty()) wrong.push_back("with all gradients wanted, " + text);
     }
     if (wrong.empty()) continue;
     return failed_for(

@@ -51,10 +51,12 @@ void take_rounded(SubjectCopy& reference, SubjectCopy& low) {
 
 }  // namespace
 
-Finding in_dtype(const CertifyTask& task, DType dtype) {
+namespace {
+
+Finding in_dtype_and_mode(const CertifyTask& task, DType dtype, bool training) {
   const std::string in = "in " + to_string(dtype);
   NamedTensors results;
-  SubjectCopy low(task, {.dtype = dtype});
+  SubjectCopy low(task, {.dtype = dtype, .training = training});
   try {
     results = low.outputs_and_gradients();
   } catch (const Error& error) {
@@ -67,7 +69,7 @@ Finding in_dtype(const CertifyTask& task, DType dtype) {
                         "make outputs in the dtype of the inputs, or say .f32_outputs = true");
     }
   }
-  SubjectCopy reference(task, {});
+  SubjectCopy reference(task, {.training = training});
   take_rounded(reference, low);
   const double tolerance =
       tolerance_of(task.options.tolerances, dtype == DType::f64 ? DType::f32 : dtype);
@@ -76,16 +78,17 @@ Finding in_dtype(const CertifyTask& task, DType dtype) {
                     "compute in f32 within, and round what is returned; see .tolerances");
 }
 
-Finding on_device(const CertifyTask& task, Device device, DType dtype) {
+Finding on_device_in_mode(const CertifyTask& task, Device device, DType dtype, bool training) {
   NamedTensors expected;
   try {
-    expected = SubjectCopy(task, {.dtype = dtype}).outputs_and_gradients();
+    expected = SubjectCopy(task, {.dtype = dtype, .training = training}).outputs_and_gradients();
   } catch (const Error& error) {
     if (dtype == DType::f32) throw;
     return {Verdict::refused, error.what()};
   }
   const NamedTensors results =
-      SubjectCopy(task, {.dtype = dtype, .device = device}).outputs_and_gradients();
+      SubjectCopy(task, {.dtype = dtype, .device = device, .training = training})
+          .outputs_and_gradients();
   for (const auto& [name, tensor] : results) {
     if (tensor.defined() && tensor.device() != device) {
       return failed_for(fmt::format("{} is on {}, the inputs on {}", name,
@@ -98,6 +101,27 @@ Finding on_device(const CertifyTask& task, Device device, DType dtype) {
       difference(results, expected,
                  {on.c_str(), "on the CPU", tolerance_of(task.options.tolerances, dtype)}),
       "compare the kernels of both devices; see .tolerances");
+}
+
+// In training, and if nothing is wrong there, in evaluation.
+template <class Check>
+Finding in_both_modes(const Check& check) {
+  Finding found = check(true);
+  if (found.verdict != Verdict::passed) return found;
+  found = check(false);
+  if (found.verdict != Verdict::passed) found.reason = "in evaluation: " + found.reason;
+  return found;
+}
+
+}  // namespace
+
+Finding in_dtype(const CertifyTask& task, DType dtype) {
+  return in_both_modes([&](bool training) { return in_dtype_and_mode(task, dtype, training); });
+}
+
+Finding on_device(const CertifyTask& task, Device device, DType dtype) {
+  return in_both_modes(
+      [&](bool training) { return on_device_in_mode(task, device, dtype, training); });
 }
 
 }  // namespace adret::certify_checks

@@ -124,9 +124,10 @@ ADRET_FN Number<T> pow(const Number<T>& x, const Number<T>& exponent) {
 #undef ADRET_ON
 template <class V, int N>
 ADRET_FN Dual<V, N> pow(const Dual<V, N>& x, const Dual<V, N>& exponent) {
-  const V y = pow(x.value, exponent.value);
-  return Dual<V, N>(y, times(exponent.value, pow(x.value, exponent.value - 1)), x,
-                    times(y, log(x.value)), exponent);
+  // As of pow() of tensors: 0 to any power does not learn from the exponent.
+  const V y = pow(x.value, exponent.value), base = select(x.value == 0, V(1), x.value);
+  return Dual<V, N>(y, times(pow(x.value, exponent.value - 1), exponent.value), x,
+                    times(y, log(base)), exponent);
 }
 template <class T, Constant C>
 ADRET_FN Number<T> pow(const Number<T>& x, C exponent) {

@@ -284,6 +284,15 @@ TEST(Pointwise, RaisesToConstantPowers) {
   expect_gradients([&](const Inputs& in) { return pointwise(powers, in[0]); }, {x});
 }
 
+TEST(Pointwise, RaisesZeroAsPowOfTensorsDoes) {
+  const Tensor x = leaf({0, 0, 0, 2}), exponent = leaf({2, 1, 0, 3});
+  const Tensor y = pointwise([](auto x, auto e) { return pow(x, e); }, x, exponent);
+  const Inputs d = grad({sum(y)}, {x, exponent});
+  const Inputs expected = grad({sum(pow(x, exponent))}, {x, exponent});
+  expect_values(d[0], {4}, expected[0].to_vector<double>(), 1e-12);
+  expect_values(d[1], {4}, expected[1].to_vector<double>(), 1e-12);
+}
+
 TEST(Pointwise, SharesTheSlopeAtATie) {
   const Tensor a = leaf({1, 0}), b = leaf({1, 2});
   const Tensor y = pointwise([](auto a, auto b) { return max(a, b); }, a, b);

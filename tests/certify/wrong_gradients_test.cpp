@@ -45,6 +45,39 @@ TEST(WrongGradients, OfAnInput) {
   EXPECT_THAT(c.row("gradients").reason, testing::Not(testing::HasSubstr("a (4, 3)")));
 }
 
+// a + b, with a wrong gradient of a where both are wanted, or of one sample.
+struct SumBackward final : Node {
+  SumBackward(double both, double of_one) : both(both), of_one(of_one) {}
+  const char* name() const override { return "sum"; }
+  std::vector<Tensor> backward(const std::vector<Tensor>& grads) override {
+    const double single = grads[0].shape()[0] == 1 ? of_one : 1;
+    return {grads[0] * (needs_gradient(1) ? both : 1) * single, grads[0]};
+  }
+  double both, of_one;
+};
+
+auto sum_with(double both, double of_one) {
+  return [=](const Tensor& a, const Tensor& b) {
+    Tensor y;
+    {
+      const NoGrad no_grad;
+      y = a + b;
+    }
+    record<SumBackward>({y}, {a, b}, both, of_one);
+    return y;
+  };
+}
+
+TEST(WrongGradients, OfTwoAtOnce) {
+  expect_failure(certify("sum", sum_with(2, 1), {{4, 3}, {4, 3}}, quick()), "gradients",
+                 "with all gradients wanted, input 0 (4, 3)");
+}
+
+TEST(WrongGradients, OfASingleSample) {
+  expect_failure(certify("sum", sum_with(1, 2), {{4, 3}, {4, 3}}, quick()), "batch sizes",
+                 "a batch of 1 in training: input 0 (1, 3)");
+}
+
 struct WrongScale : Layer<WrongScale> {
   Parameter& scale = parameter("scale", Tensor::full({3}, 0.5));
   Tensor forward(const Tensor& x) { return x * square_of(scale, 2.5); }

@@ -52,6 +52,18 @@ TEST(WrongDTypes, OtherValues) {
                  "in f32, with the same numbers");
 }
 
+struct CoarseInEvaluation : Layer<CoarseInEvaluation> {
+  Tensor forward(const Tensor& x) const {
+    return x * (!training() && x.dtype() == DType::f16 ? 1.5 : 2.0);
+  }
+  CoarseInEvaluation rebuild() const { return {}; }
+};
+
+TEST(WrongDTypes, OtherValuesInEvaluation) {
+  expect_failure(certify(CoarseInEvaluation(), {{4, 3}}, quick()), "dtypes: f16",
+                 "in evaluation: output (4, 3)");
+}
+
 TEST(WrongDTypes, ARefusalIsNoFailure) {
   const auto some = [](const Tensor& x) {
     if (x.dtype() == DType::f16) throw Error("[some] takes no f16");

@@ -138,6 +138,13 @@ TEST(WrongCalls, WriteToAParameter) {
               testing::HasSubstr("scale (3,), element 0 at (0,)"));
 }
 
+TEST(WrongCalls, NotTheSameWithoutGradients) {
+  const auto wrong = [](const Tensor& x) { return x * (grad_enabled() ? 2.0 : 2.5); };
+  const CertifyOptions options = quick();
+  expect_failure(certify("scaled", wrong, {{4, 3}}, options), "repeatable",
+                 "output (4, 3), element ");
+}
+
 TEST(WrongCalls, NotTheSameTwice) {
   // Every other result is one unit in the last place off.
   int64_t calls = 0;
