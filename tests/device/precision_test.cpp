@@ -112,7 +112,8 @@ TEST_F(Precision, SkipsAStepThatOverflowsWithoutATrace) {
     };
     const auto step = [&](double spoil) {
       optimizer.zero_grad();
-      (void)scaler.scale(sum(model.last.bias.value));  // of some loss; the gradients are set by hand
+      (void)scaler.scale(
+          sum(model.last.bias.value));  // of some loss; the gradients are set by hand
       for (const auto& parameter : model.parameters()) {
         parameter->value.set_grad(Tensor::full(
             parameter->value.shape(), 512, {.dtype = parameter->value.dtype(), .device = second}));
